@@ -40,6 +40,7 @@ __all__ = [
     "Scope",
     "SnapshotView",
     "SpecFields",
+    "SplitDifference",
     "SplitView",
     "Uplift",
 ]
@@ -216,13 +217,43 @@ class OffersView(TypedDict):
     retired: list[str]
 
 
+class SplitDifference(TypedDict):
+    """What a decision of a model earns more than one of the model that has the name.
+
+    Attributes:
+        low: lower bound, at every time; None before enough rewards came.
+        high: upper bound, likewise.
+        better: whether it earns more; None where that is not decided.
+    """
+
+    model: str
+    low: float | None
+    high: float | None
+    better: bool | None
+
+
 class SplitView(TypedDict):
-    """The models that share the decisions of a name, and the share of each; ``created`` is when it
-    began, in seconds since 1970.
+    """The models that share the decisions of a name.
+
+    Attributes:
+        models: the share of each.
+        created: when they began to share them, in seconds since 1970.
+        earned: what each has earned since.
+        differences: of the others from the model that has the name.
+        level: of all differences together, however often one looks.
+        bound: what the bounds of differences are.
+        complete: whether all of the logs has been added up.
+        sentences: the result.
     """
 
     models: dict[str, float]
     created: float
+    earned: list[EarnedLine]
+    differences: list[SplitDifference]
+    level: float
+    bound: EarnedBound
+    complete: bool
+    sentences: list[str]
 
 
 class Predicted(TypedDict):

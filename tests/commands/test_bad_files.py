@@ -32,6 +32,7 @@ NO_FILES = {
     "policies",
     "coverage",
     "serve",
+    "earned",
     "log",
     "warm",
 }  # a folder, or nothing, is what these read

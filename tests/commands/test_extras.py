@@ -32,6 +32,7 @@ COMMANDED = {  # what a command needs, by its words
     ),
     ("log", "export", "d", "d.parquet"): ("pyarrow", "logs"),
     ("serve", "--store", "s"): ("starlette", "serve"),
+    ("earned", "s", "shop"): ("msgspec", "serve"),
 }
 WITHOUT = {"policies", "calibrate", "warm"}  # need none
 

@@ -127,6 +127,8 @@ def check(store: Store, seen: Seen) -> dict[str, int]:
     keys = {token: Token.parse(token).key for token in seen.decided}
     count = store.rows("SELECT COUNT(*) FROM decision")[0][0]
     seqs = [one.seq for one in store.outcomes(row.id, 0, 10**9)]
+    counted = store.activities()[row.id]
+    money = store.rows("SELECT SUM(reward) FROM outcome")[0][0] or 0.0
     return {
         "decisions": len(seen.decided),
         "rewards": len(seen.rewarded),
@@ -134,6 +136,9 @@ def check(store: Store, seen: Seen) -> dict[str, int]:
         "rewards lost": sum(rewarded.get(keys[t]) != r for t, r in seen.rewarded.items()),
         "tokens doubled": count - len(decided),
         "gaps": int(seqs != list(range(1, len(seqs) + 1)) or row.last != len(seqs)),
+        "miscounted": abs(counted.decisions - count)
+        + abs(counted.sent - len(seqs))
+        + int(abs(counted.money - money) > 1e-9 * money),
         "refused": len(seen.bad),
         "snapshots": len(store.snapshots(row.id)),
     }

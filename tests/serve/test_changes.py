@@ -470,6 +470,70 @@ def test_what_cannot_be_split_is_refused(shop):
     assert code(shop.post(f"{SHOP}/promote", json={"model": "b"})) == (409, "has_split")
 
 
+def paid(client, name, count, value, unit=0):
+    """Decide ``count`` times under a name, and reward each by ``value`` of the model's name."""
+    bodies = [{"arms": ARMS, "unit": unit + i} for i in range(count)]
+    made = ok(client.post(f"/v1/models/{name}/decisions", json=bodies))
+    rewards = [{"token": each["token"], "reward": value(each.get("model", name))} for each in made]
+    ok(client.post(f"/v1/models/{name}/rewards", json=rewards))
+    return [
+        (each.get("model", name), sent["reward"]) for each, sent in zip(made, rewards, strict=True)
+    ]
+
+
+def test_a_split_says_which_model_earns_more_by_what_came_since_it_began(shop, where):
+    rng = np.random.default_rng(3)
+    paid(shop, "shop", 200, lambda name: 1000.0)  # before the split: these must not count
+    ok(shop.post(f"{SHOP}/fork", json={"name": "b"}))
+    view = split(shop, shop=0.5, b=0.5)
+    assert view["sentences"] == ["b against shop: not decided yet, too few rewards have come."]
+    means, seen = {"shop": 1.0, "b": 3.0}, []
+    for k in range(4):
+        seen += paid(shop, "shop", 500, lambda name: means[name] * rng.pareto(2.5), 500 * k)
+    view = ok(shop.get(f"{SHOP}/split"))
+    for line in view["earned"]:
+        mine = [value for name, value in seen if name == line["name"]]
+        assert (line["decisions"], line["rewards"], line["pending"]) == (len(mine), len(mine), 0)
+        assert line["money"] == pytest.approx(sum(mine))
+    (difference,) = view["differences"]
+    assert difference["better"] is True
+    assert 0.0 < difference["low"] < 2.0 / 1.5 < difference["high"]
+    assert "You may stop" in view["sentences"][0]
+    with restarted(where, shop) as again:
+        assert ok(again.get(f"{SHOP}/split"))["earned"] == view["earned"]
+
+
+def test_models_that_earn_the_same_are_never_told_apart(client):
+    """Looked at after each batch; the bounds are of all times at once."""
+    rng = np.random.default_rng(4)
+    ok(client.put(SHOP, json={"dim": 3}))
+    ok(client.post(f"{SHOP}/fork", json={"name": "b"}))
+    split(client, shop=0.5, b=0.5)
+    for k in range(15):
+        paid(client, "shop", 100, lambda name: (rng.random() < 0.2) * rng.pareto(1.8), 100 * k)
+        assert ok(client.get(f"{SHOP}/split"))["differences"][0]["better"] is None
+
+
+def test_what_a_rule_would_have_earned_knows_the_offers_that_the_service_keeps(client):
+    vectors(client)
+    rng = np.random.default_rng(6)
+    for round_ in range(300):
+        only = ["b", "c"] if round_ % 5 == 0 else None
+        body = {"explore": 0.6, "context": {"n": round_}, "only": only}
+        made = ok(client.post(f"{SHOP}/decisions", json=body))
+        value = float(rng.pareto(3.0) + 1.0)
+        ok(client.post(f"{SHOP}/rewards", json={"token": made["token"], "reward": value}))
+    found = ok(client.get(f"{SHOP}/earned", params={"against": "always:a"}))["against"]
+    gains = []
+    for row in log_of(client):
+        weight = 1.0  # where the rule's offer could not be shown
+        if "a" in row["ids"]:
+            weight = (row["ids"][row["action"]] == "a") / row["propensity"]
+        gains.append(row["reward"] * (1.0 - weight))
+    assert 290 < found["compared"] <= 300
+    assert found["value"] == pytest.approx(sum(gains[-found["compared"] :]))
+
+
 # Everything at once
 
 

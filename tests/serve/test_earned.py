@@ -246,6 +246,34 @@ def test_a_decision_that_is_written_late_is_counted(shop_alone, monkeypatch):
     assert sum(line["decisions"] for line in found["offers"]) == 26
 
 
+def test_a_tally_that_is_wrong_is_not_counted_for_ever(shop_alone, monkeypatch):
+    monkeypatch.setattr(folding, "MARGIN", 0.0)
+    play(shop_alone, 5)
+    store = shop_alone.app.state.service.store
+    store.rows("UPDATE tally SET decisions = decisions + 3")
+    forgotten = []
+    forget = folding.Offers.forget
+    monkeypatch.setattr(
+        folding.Offers, "forget", lambda part: (forgotten.append(1), forget(part))
+    )  # fmt: skip
+    for _ in range(3):
+        assert sum(line["decisions"] for line in earned(shop_alone)["offers"]) == 20
+        play(shop_alone, 0)
+    assert len(forgotten) == 1
+
+
+def test_rewards_below_0_have_bounds_of_another_kind(shop):
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        made = shop.post(f"{SHOP}/decisions", json=[{"arms": ARMS, "explore": 0.5}] * 4).json()
+        told = [{"token": one["token"], "reward": float(rng.normal(1.0))} for one in made]
+        assert shop.post(f"{SHOP}/rewards", json=told).status_code == 202
+    found = earned(shop)
+    assert (found["low"]["kind"], found["low"]["guaranteed"]) == ("betting with room", False)
+    assert found["total"]["low"] < 1.0 < found["total"]["high"]
+    assert "On average about at least" in found["sentences"][1]
+
+
 def test_a_long_log_is_added_up_in_the_background(shop_alone, monkeypatch, tmp_path):
     monkeypatch.setattr(folding, "BATCH", 8)
     monkeypatch.setattr(books, "PATIENCE", -1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -147,14 +148,15 @@ def test_workers_answer_for_all_and_a_death_is_one_line(address, tmp_path):
         wait_for(lambda: after()["worker_restarts_total",] == 1.0)
         assert after()["requests_total", "decide", "201"] == 20.0
         assert after()["decisions_total", "shop"] == 20.0
-        assert not list(folder.glob(f"gauge_livemax_{victim}.db"))
+        wait_for(lambda: not list(folder.glob(f"gauge_livemax_{victim}.db")))
     finally:
         parent.terminate()
         assert parent.wait(60.0) == 0
     assert not folder.exists()
     lines = (tmp_path / "log").read_text().splitlines()
     assert len(lines) == 2
-    assert lines[1].startswith(f"worker {victim} was killed by SIGKILL; worker ")
+    how = "(was killed by SIGKILL|did not answer and was killed)"  # whichever is seen first
+    assert re.match(f"worker {victim} {how}(;| )", lines[1])
     assert lines[1].endswith(" takes its place")
 
 

@@ -18,7 +18,7 @@ from heavytail._archive import replacing
 from heavytail._validate import printable
 from heavytail.ledger.details import Detail, unpack
 from heavytail.ledger.layout import CONTEXT, IDS, ModelRow
-from heavytail.ledger.offers import OfferTable, table_of
+from heavytail.ledger.offers import Catalogues
 from heavytail.ledger.store import Store, StoreError, as_bytes
 from heavytail.ledger.tokens import Token, int_token, time_of
 
@@ -35,9 +35,9 @@ def tables(store: Store, model: ModelRow, size: int) -> Iterator[Any]:
     encoder's catalogue can encode the log again.
     """
     rows = itertools.chain.from_iterable(store.logged(model.id))
-    whole = _Whole(store, model)
+    log = _Log(store, model)
     while part := list(itertools.islice(rows, size)):
-        yield _table(part, model, whole)
+        yield _table(part, model, log)
 
 
 def export_log(store: Store, model: ModelRow, path: str | os.PathLike[str]) -> int:
@@ -61,13 +61,13 @@ def write_log(
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    whole = _Whole(store, model)
-    count, empty = 0, _table([], model, whole)
+    log = _Log(store, model)
+    count, empty = 0, _table([], model, log)
     with pq.ParquetWriter(
         file, empty.schema, compression="zstd", write_page_checksum=True
     ) as writer:
         for part in store.logged(model.id):
-            table = _table(part, model, whole)
+            table = _table(part, model, log)
             rows = table if waiting else table.filter(pc.is_valid(table["reward"]))
             if len(rows):
                 writer.write_table(rows)
@@ -75,46 +75,29 @@ def write_log(
     return count
 
 
-class _Whole:
-    """Details of a model's decisions, with what they have from its catalogues.
+class _Log:
+    """A model's log as it is read.
 
     Attributes:
         width: number of features of an arm.
     """
 
     def __init__(self, store: Store, model: ModelRow) -> None:
-        self._store, self._model = store, model
         self.width = store.width(model.id) or 0
-        self._tables: dict[int, OfferTable] = {}
+        self._catalogues = Catalogues(store, model)
 
-    def __call__(self, raw: bytes) -> Detail:
-        detail = unpack(raw)
-        if detail.catalogue is None:
-            return detail
-        table, which = self._table(detail.catalogue), detail.which
-        places = range(len(table.ids)) if which is None else which
-        context = {} if detail.context is None else detail.context
-        arms = table.vectors(context, None if which is None else np.array(which, dtype=np.int64))
-        data = arms.astype("<f8", copy=False).tobytes()
-        ids: list[str | int] = [table.ids[place] for place in places]
-        return msgspec.structs.replace(detail, ids=ids, arms=data)
-
-    def _table(self, number: int) -> OfferTable:
-        if number not in self._tables:
-            content = self._store.catalogue(self._model.id, number)
-            if content is None:
-                raise ValueError(f"catalogue {number} is missing")
-            self._tables[number] = table_of(number, content, self._model, self.width)
-        return self._tables[number]
+    def detail(self, raw: bytes) -> Detail:
+        """The whole detail of a decision."""
+        return self._catalogues.with_arms(unpack(raw), self.width)
 
 
-def _table(rows: list[tuple[Any, ...]], model: ModelRow, whole: _Whole) -> Any:
+def _table(rows: list[tuple[Any, ...]], model: ModelRow, log: _Log) -> Any:
     import pyarrow as pa
 
     texts, numbers = pa.list_(pa.string()), pa.float64()
     try:
         keys = [bytes(row[0]) for row in rows]
-        details = [whole(as_bytes(row[2])) for row in rows]
+        details = [log.detail(as_bytes(row[2])) for row in rows]
         columns = {
             "token": pa.array([_token(row, model) for row in rows], pa.string()),
             "time": pa.array(map(_time, keys, details), numbers),
@@ -124,7 +107,7 @@ def _table(rows: list[tuple[Any, ...]], model: ModelRow, whole: _Whole) -> Any:
             "reward_time": pa.array([row[5] for row in rows], numbers),
             "by_default": pa.array([None if b is None else bool(b) for *_, b in rows], pa.bool_()),
             "score": pa.array([detail.score for detail in details], numbers),
-            "arms": _arms(details, whole.width),
+            "arms": _arms(details, log.width),
             IDS: pa.array([None if d.ids is None else [*map(str, d.ids)] for d in details], texts),
             CONTEXT: pa.array([_context(detail) for detail in details], pa.string()),
             "unit": pa.array(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -12,9 +12,13 @@ import numpy as np
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import shown
 from heavytail.encoding import Encoder
+from heavytail.ledger.details import Detail
 from heavytail.ledger.layout import ModelRow
 
-__all__ = ["OfferTable", "packed", "table_of", "unpacked"]
+if TYPE_CHECKING:
+    from heavytail.ledger.store import Store
+
+__all__ = ["Catalogues", "OfferTable", "packed", "unpacked"]
 
 Features = Mapping[str, Any] | Sequence[float]
 
@@ -91,8 +95,41 @@ def _table(offers: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(features) for features in offers.values()]
 
 
-def table_of(number: int, content: bytes, model: ModelRow, dim: int) -> OfferTable:
-    """The offers of a catalogue in the store."""
-    schema = json.loads(model.spec).get("encoder")
-    encoder = None if schema is None else Encoder.from_schema(schema).fixed()
-    return OfferTable(number, unpacked(content), encoder, dim)
+class Catalogues:
+    """The catalogues of a model in the store: what its decisions have from them is not logged."""
+
+    def __init__(self, store: Store, model: ModelRow) -> None:
+        self._store, self._model = store, model
+        self._offers: dict[int, dict[str, Any]] = {}
+        self._tables: dict[int, OfferTable] = {}
+
+    def with_ids(self, detail: Detail) -> Detail:
+        """A detail with the ids of what was offered."""
+        if detail.catalogue is None:
+            return detail
+        names: list[str | int] = [*self._read(detail.catalogue)]
+        if detail.which is not None:
+            names = [names[place] for place in detail.which]
+        return msgspec.structs.replace(detail, ids=names)
+
+    def with_arms(self, detail: Detail, dim: int) -> Detail:
+        """A detail with the ids and the vectors of what was offered."""
+        if detail.catalogue is None:
+            return detail
+        number = detail.catalogue
+        if number not in self._tables:
+            schema = json.loads(self._model.spec).get("encoder")
+            encoder = None if schema is None else Encoder.from_schema(schema).fixed()
+            self._tables[number] = OfferTable(number, self._read(number), encoder, dim)
+        which = None if detail.which is None else np.array(detail.which, dtype=np.int64)
+        context = {} if detail.context is None else detail.context
+        arms = self._tables[number].vectors(context, which).astype("<f8", copy=False)
+        return msgspec.structs.replace(self.with_ids(detail), arms=arms.tobytes())
+
+    def _read(self, number: int) -> dict[str, Any]:
+        if number not in self._offers:
+            content = self._store.catalogue(self._model.id, number)
+            if content is None:
+                raise ValueError(f"catalogue {number} is missing")
+            self._offers[number] = unpacked(content)
+        return self._offers[number]

@@ -68,6 +68,13 @@ class Wealths:
     def __len__(self) -> int:
         return len(self.count)
 
+    def stream(self, place: int) -> Wealths:
+        """One stream alone."""
+        alone = Wealths(0)
+        for name in FIELDS:
+            setattr(alone, name, getattr(self, name)[[place]])
+        return alone
+
     def grow(self, size: int) -> None:
         """Make room for ``size`` streams."""
         for name in FIELDS:

@@ -19,7 +19,7 @@ from heavytail.ledger.opening import opened as stored_at
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.sqlite import SQLiteStore
 from heavytail.ledger.store import Store, StoreError, Transaction, as_bytes
-from heavytail.serve.earned import Asked, answer, begun, check
+from heavytail.serve.earned import Asked, Stream, answer, begun, check, since, stream
 from heavytail.serve.folding import Fold
 from heavytail.serve.wire import Earned
 
@@ -31,7 +31,7 @@ KEPT: Final = 64  # folds in memory
 PARTS: Final = 16  # of one model that are saved
 PATIENCE: Final = 0.1  # seconds that an answer waits for the newest rows to be folded
 PIECE: Final = 1.0  # seconds of folding with one connection
-PACE: Final = 1.0  # seconds of rest for each second of it
+PACE: Final = 2.0  # seconds of rest for each second of it
 LOOK: Final = 10.0  # seconds between two looks at what is new
 SAVED: Final = 10_000  # outcomes or decisions, after which a fold is saved
 
@@ -87,6 +87,17 @@ class Books:
         if behind:
             self._awake.set()
         return result
+
+    async def stream(self, row: ModelRow, start: float) -> Stream:
+        """What a model earned by its decisions after a time."""
+        return await asyncio.to_thread(self._stream, row, since(start))
+
+    def _stream(self, row: ModelRow, part: str) -> Stream:
+        with self._commits.store.reader() as store:
+            kept = self._found(store, row, part)
+            with kept.lock:
+                complete = kept.fold.go_on(store, row, time.monotonic() + PATIENCE)
+                return stream(row, store, kept.fold, complete)
 
     def _answer(self, row: ModelRow, asked: Asked) -> tuple[Earned, bool]:
         with self._commits.store.reader() as store:

@@ -68,7 +68,8 @@ class Chores:
                 await task
         with contextlib.suppress(Refusal, StoreError):
             await self.live.commits.do(self.live.time.keep)
-            await self.count()
+            for model in list(self.live.models.values()):
+                await record(self.live, model)
             await self.snapshots(at_once=True)
 
     async def _leads(self, model: Model) -> bool:

@@ -87,15 +87,16 @@ async def _chosen(
         model.spec.explore if choice.explore is None else choice.explore for choice in choices
     ]
 
-    def choose() -> tuple[int, list[Any], list[Any]]:
+    def choose() -> tuple[int, list[Any], list[Any], int]:
         sets = [
             service.features(model, choice, f"[{place}]" if count > 1 else "")
             for place, choice in zip(places, choices, strict=True)
         ]
-        return model.version, sets, model.choose(sets, explore)
+        made = model.choose(sets, explore)
+        return model.version, sets, made, sum(map(model.is_unknown, choices, made))
 
     many = sum(map(model.count, choices))
-    version, sets, decisions = await model.turn("choose", many, choose)
+    version, sets, decisions, unknown = await model.turn("choose", many, choose)
     when, wall = service.live.clock(), service.store.clock()
     stamp = wall if abs(wall - when) > APART else None
 
@@ -109,7 +110,6 @@ async def _chosen(
         ]  # fmt: skip
 
     both = written() if 8 * many * model.width < LARGE else await apart(written)
-    unknown = sum(map(model.is_unknown, choices, decisions))
     rows, answers = [row for row, _ in both], [made for _, made in both]
     return Part(model, version, places, rows, answers, unknown)
 

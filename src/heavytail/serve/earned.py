@@ -14,9 +14,11 @@ from heavytail._validate import printable
 from heavytail.decider.choice import amount
 from heavytail.decider.markup import counted
 from heavytail.ledger.layout import ModelRow
+from heavytail.ledger.offers import Catalogues
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Store
-from heavytail.logs.wealth import BETS, LOG_SHARES, ROOM
+from heavytail.ledger.tokens import first_key
+from heavytail.logs.wealth import BETS, LOG_SHARES, ROOM, Wealths, difference
 from heavytail.serve.folding import (
     ALL,
     BY_DEFAULT,
@@ -28,19 +30,34 @@ from heavytail.serve.folding import (
     GIVEN_UP,
     MONEY,
     REWARDS,
+    TAIL,
     UNKNOWN,
     Fold,
     Offers,
+    Part,
+    Rows,
     Rule,
     Segments,
+    Since,
     Sums,
     is_settled,
     labels,
-    seen,
 )
 from heavytail.serve.wire import Earned, EarnedBound, EarnedDay, EarnedLine, EarnedUntil, Uplift
 
-__all__ = ["LEVEL", "Asked", "answer", "begun", "check", "uplift"]
+__all__ = [
+    "LEVEL",
+    "WITH_ROOM",
+    "Asked",
+    "Stream",
+    "answer",
+    "begun",
+    "check",
+    "compared",
+    "since",
+    "stream",
+    "uplift",
+]
 
 LEVEL: Final = 0.95
 FEW: Final = 20  # rewards below which no bound is stated
@@ -107,13 +124,13 @@ def begun(part: str, store: Store, row: ModelRow) -> tuple[Fold, bool]:
     """A new fold of a part, and whether it is final: a column is known by its first values."""
     kind, _, rest = part.partition(":")
     if kind == "by":
-        first = [
-            seen(*each[:3]) for each in store.decided(row.id, b"", END, FIRST)
-        ]  # fmt: skip
-        columns = {name for each in first for name in each.detail.context or ()}
+        first = Rows(each[:3] for each in store.decided(row.id, b"", END, FIRST))
+        columns = {name for detail in first.details for name in detail.context or ()}
         if rest not in columns:
             raise _no_column(rest, columns)
         return Fold(Segments(rest, first)), len(first) == FIRST
+    if kind == "since":
+        return Fold(Since(bytes.fromhex(rest))), True
     if kind == "against":
         return Fold(Rule(None if rest == UNIFORM else rest.removeprefix(ALWAYS))), True
     return Fold(Offers()), True
@@ -133,7 +150,13 @@ def answer(
 ) -> Earned:
     """The answer from the folds of the parts of ``asked``; they are not changed."""
     made = store.decisions(row.id)
-    parts = [_with_tail(fold, store, row) for fold in folds]
+    parts = [fold.part for fold in folds]
+    if complete:
+        key = min(fold.key for fold in folds)
+        tail = Rows(
+            (each[:3] for each in store.decided(row.id, key, END, TAIL)), Catalogues(store, row)
+        )
+        parts = [_with_tail(fold, tail) for fold in folds]
     offers = parts[0]
     assert isinstance(offers, Offers)
     sums = offers.sums
@@ -169,10 +192,47 @@ def answer(
     )
 
 
-def _with_tail(fold: Fold, store: Store, row: ModelRow) -> Offers | Segments | Rule:
+class Stream(NamedTuple):
+    """What a model earned since a time, and what bounds of its mean rest on."""
+
+    line: EarnedLine
+    wealth: Wealths
+    complete: bool
+
+
+def since(start: float) -> str:
+    """The name of the part that begins at a time."""
+    return f"since:{first_key(start).hex()}"
+
+
+def stream(row: ModelRow, store: Store, fold: Fold, complete: bool) -> Stream:
+    """What a model earned, from the fold of such a part."""
+    rows = (each[:3] for each in store.decided(row.id, fold.key, END, TAIL))
+    part = _with_tail(fold, Rows(rows))
+    assert isinstance(part, Since)
+    line = _named(_lines(part.sums, 0)[1], row.name)
+    return Stream(line, part.sums.wealths.stream(1), complete)
+
+
+def compared(first: Stream, other: Stream, level: float) -> tuple[float, float] | None:
+    """Bounds of what a decision of ``other`` earns more than one of ``first``, that hold at every
+    time; None before enough rewards came.
+    """
+    if min(len_of(each) for each in (first, other)) < FEW:
+        return None
+    low, high = difference(other.wealth, first.wealth, level)
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def len_of(each: Stream) -> int:
+    """Rewards that bounds rest on."""
+    return int(each.wealth.rows[0])
+
+
+def _with_tail(fold: Fold, tail: Rows) -> Part:
     """The part of a fold with the newest decisions, which may not be counted for good yet."""
-    tail = fold.tail(store, row)
-    if not tail:
+    tail = tail.where(i for i, key in enumerate(tail.keys) if key > fold.key)
+    if not len(tail):
         return fold.part
     part = fold.twin().part
     part.count(tail)

@@ -15,9 +15,10 @@ they come.
 from __future__ import annotations
 
 import copy
+import re
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -26,6 +27,7 @@ from heavytail._typing import FloatArray, IntArray
 from heavytail.decider.choice import amount
 from heavytail.ledger.details import Detail, unpack
 from heavytail.ledger.layout import ModelRow
+from heavytail.ledger.offers import Catalogues
 from heavytail.ledger.store import Store, StoreError, as_bytes
 from heavytail.ledger.tokens import first_key, time_of
 from heavytail.logs.wealth import Wealths
@@ -42,21 +44,20 @@ __all__ = [
     "MISSING",
     "MONEY",
     "REWARDS",
+    "TAIL",
     "UNKNOWN",
     "Fold",
     "Offers",
+    "Rows",
     "Rule",
-    "Seen",
     "Segments",
     "Sums",
     "is_settled",
     "labels",
-    "name_of",
-    "seen",
 ]
 
 BATCH: Final = 2048  # rows that are folded at a time
-MARGIN: Final = 10.0  # seconds before the newest decision that are counted anew each time
+MARGIN: Final = 5.0  # seconds before the newest decision that are counted anew each time
 OLD: Final = 60.0  # seconds after which no decision is written any more
 TAIL: Final = 50_000  # decisions of the margin that are counted
 DAY: Final = 86_400.0
@@ -69,40 +70,80 @@ ALL, CHOSEN, EXPLORED, UNKNOWN = range(4)  # groups of every model, before the o
 MISSING: Final = "(missing)"
 
 
-class Seen(NamedTuple):
-    """A decision as it is folded.
+class Rows:
+    """Decisions that are folded together.
 
     Attributes:
-        key: in the log.
-        arm: the place of the chosen offer.
-        detail: its surroundings.
+        keys: in the log.
+        arms: the places of the chosen offers.
+        details: their surroundings.
     """
 
-    key: bytes
-    arm: int
-    detail: Detail
+    def __init__(
+        self, rows: Iterable[tuple[object, object, object]], catalogues: Catalogues | None = None
+    ) -> None:
+        self.keys: list[bytes] = []
+        self.arms: list[int] = []
+        self.details: list[Detail] = []
+        try:
+            for key, arm, detail in rows:
+                self.keys.append(key if type(key) is bytes else as_bytes(key))
+                self.arms.append(int(arm))  # type: ignore[call-overload]
+                self.details.append(unpack(detail if type(detail) is bytes else as_bytes(detail)))
+            if catalogues is not None:
+                self.details = [catalogues.with_ids(detail) for detail in self.details]
+        except (msgspec.MsgspecError, LookupError, TypeError, ValueError):
+            words = "a decision in the store is damaged. Restore it from a backup."
+            raise StoreError(words) from None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def where(self, wanted: Iterable[int]) -> Rows:
+        """Some of them, by their numbers."""
+        some = Rows(())
+        for i in wanted:
+            some.keys.append(self.keys[i])
+            some.arms.append(self.arms[i])
+            some.details.append(self.details[i])
+        return some
 
     @property
-    def day(self) -> int:
-        """Days from 1970 (UTC) to the decision."""
-        made = self.detail.made
-        return int((time_of(self.key) if made is None else made) // DAY)
+    def names(self) -> list[str]:
+        """The ids of the chosen offers, or their places without ids."""
+        return [
+            str(arm if detail.id is None else detail.id)
+            for arm, detail in zip(self.arms, self.details, strict=True)
+        ]
 
+    @property
+    def days(self) -> IntArray:
+        """Days from 1970 (UTC) to each decision."""
+        times = [
+            time_of(key) if detail.made is None else detail.made
+            for key, detail in zip(self.keys, self.details, strict=True)
+        ]
+        return np.floor_divide(np.array(times, dtype=np.float64), DAY).astype(np.int64)
 
-def name_of(seen: Seen) -> str:
-    """The id of the chosen offer, or its place without ids."""
-    return str(seen.arm if seen.detail.id is None else seen.detail.id)
+    @property
+    def chances(self) -> FloatArray:
+        """The probability of each choice; NaN if unknown."""
+        return np.array([detail.probability for detail in self.details], dtype=np.float64)
 
+    @property
+    def offered(self) -> IntArray:
+        """The number of offers of each decision."""
+        return np.array([detail.count for detail in self.details], dtype=np.int64)
 
-def way_of(detail: Detail) -> int:
-    """Tell a choice from a draw by exploration: the choice has a probability above that of a
-    uniform draw, whatever share of the decisions explores. A draw may also give the choice.
-    """
-    if detail.probability is None:
-        return UNKNOWN
-    return (
-        CHOSEN if detail.probability * detail.count > 1.0 + 1e-9 or detail.count == 1 else EXPLORED
-    )
+    @property
+    def ways(self) -> IntArray:
+        """The group of each decision that tells a choice from a draw by exploration: the choice has
+        a probability above that of a uniform draw, whatever share of the decisions explores. A draw
+        may also give the choice.
+        """
+        chances, offered = self.chances, self.offered
+        chosen = (chances * offered > 1.0 + 1e-9) | (offered == 1)
+        return np.where(np.isnan(chances), UNKNOWN, np.where(chosen, CHOSEN, EXPLORED))
 
 
 class Sums:
@@ -167,11 +208,11 @@ class Grouped:
     def __init__(self, fixed: int, most: int) -> None:
         self.sums = Sums(fixed, most)
 
-    def groups(self, rows: Sequence[Seen]) -> list[IntArray]:
+    def groups(self, rows: Rows) -> list[IntArray]:
         """The groups of each decision, one array for each kind of group."""
         raise NotImplementedError
 
-    def count(self, rows: Sequence[Seen]) -> None:
+    def count(self, rows: Rows) -> None:
         """Count decisions."""
         for places in self.groups(rows):
             self.sums.add(DECISIONS, places)
@@ -180,19 +221,21 @@ class Grouped:
         """Forget the counts of decisions."""
         self.sums.counts[DECISIONS] = 0.0
 
-    def reward(self, rows: Sequence[Seen], rewards: FloatArray, by_default: FloatArray) -> None:
-        """Add outcomes."""
+    def reward(self, rows: Rows, rewards: FloatArray, by_default: FloatArray, bet: bool) -> None:
+        """Add outcomes; ``bet``: also to what bounds rest on."""
         for places in self.groups(rows):
             self.sums.add(REWARDS, places)
             self.sums.add(BY_DEFAULT, places, by_default)
             self.sums.add(MONEY, places, rewards)
+            if bet:
+                self.sums.wealths.add(places, rewards)
 
-    def give_up(self, rows: Sequence[Seen], sign: float) -> None:
+    def give_up(self, rows: Rows, sign: float) -> None:
         """Count decisions that expired without an outcome; or no longer, with sign -1."""
         for places in self.groups(rows):
             self.sums.add(GIVEN_UP, places, sign)
 
-    def bet(self, rows: Sequence[Seen], rewards: FloatArray) -> None:
+    def bet(self, rows: Rows, rewards: FloatArray) -> None:
         """Add rewards to what bounds rest on; NaN of a decision that expired without one."""
         came = np.isfinite(rewards)
         for places in self.groups(rows):
@@ -214,15 +257,13 @@ class Offers(Grouped):
         super().__init__(UNKNOWN + 2, MOST_OFFERS)
         self.days: dict[int, list[float]] = {}  # decisions, outcomes, by default, money
 
-    def groups(self, rows: Sequence[Seen]) -> list[IntArray]:
-        ways = np.array([way_of(row.detail) for row in rows], dtype=np.int64)
-        offers = self.sums.places([name_of(row) for row in rows])
-        return [np.zeros(len(rows), dtype=np.int64), ways, offers]
+    def groups(self, rows: Rows) -> list[IntArray]:
+        offers = self.sums.places(rows.names)
+        return [np.zeros(len(rows), dtype=np.int64), rows.ways, offers]
 
-    def count(self, rows: Sequence[Seen]) -> None:
+    def count(self, rows: Rows) -> None:
         super().count(rows)
-        for row in rows:
-            self._day(row)[0] += 1.0
+        self._add(rows, np.ones((1, len(rows))), 0)
         for day in sorted(self.days)[:-DAYS]:
             del self.days[day]
 
@@ -231,16 +272,17 @@ class Offers(Grouped):
         for day in self.days.values():
             day[0] = 0.0
 
-    def reward(self, rows: Sequence[Seen], rewards: FloatArray, by_default: FloatArray) -> None:
-        super().reward(rows, rewards, by_default)
-        for row, reward, default in zip(rows, rewards.tolist(), by_default.tolist(), strict=True):
-            day = self._day(row)
-            day[1] += 1.0
-            day[2] += default
-            day[3] += reward
+    def reward(self, rows: Rows, rewards: FloatArray, by_default: FloatArray, bet: bool) -> None:
+        super().reward(rows, rewards, by_default, bet)
+        self._add(rows, np.stack([np.ones(len(rows)), by_default, rewards]), 1)
 
-    def _day(self, row: Seen) -> list[float]:
-        return self.days.setdefault(row.day, [0.0] * 4)
+    def _add(self, rows: Rows, values: FloatArray, start: int) -> None:
+        """Add rows of values to the days, from the sum of number ``start`` on."""
+        days, places = np.unique(rows.days, return_inverse=True)
+        for i, row in enumerate(values, start):
+            sums = np.bincount(places, row, minlength=len(days)).tolist()
+            for day, value in zip(days.tolist(), sums, strict=True):
+                self.days.setdefault(day, [0.0] * 4)[i] += value
 
     def saved(self) -> Any:
         return [super().saved(), sorted(self.days.items())]
@@ -251,6 +293,17 @@ class Offers(Grouped):
         self.days = {int(day): [*map(float, values)] for day, values in days}
 
 
+class Since(Grouped):
+    """The decisions before a key, and those after it."""
+
+    def __init__(self, start: bytes) -> None:
+        super().__init__(2, 0)
+        self._start = start
+
+    def groups(self, rows: Rows) -> list[IntArray]:
+        return [np.array([key > self._start for key in rows.keys], dtype=np.int64)]
+
+
 class Segments(Grouped):
     """Decisions by a column of their context: its values, or ranges of its numbers.
 
@@ -258,16 +311,16 @@ class Segments(Grouped):
         cuts: where ranges of numbers end; None of a column of texts.
     """
 
-    def __init__(self, column: str, first: Sequence[Seen]) -> None:
+    def __init__(self, column: str, first: Rows) -> None:
         super().__init__(1, MOST_SEGMENTS - 1)
         self.column = column
-        values = [(row.detail.context or {}).get(column) for row in first]
+        values = [(detail.context or {}).get(column) for detail in first.details]
         numbers = [float(value) for value in values if value is not None and is_number(value)]
         known = sum(value is not None for value in values)
         self.cuts = ranges(np.array(numbers)) if known and len(numbers) == known else None
 
-    def groups(self, rows: Sequence[Seen]) -> list[IntArray]:
-        return [self.sums.places([self.label(row.detail.context or {}) for row in rows])]
+    def groups(self, rows: Rows) -> list[IntArray]:
+        return [self.sums.places([self.label(each.context or {}) for each in rows.details])]
 
     def label(self, context: dict[str, Any]) -> str:
         """The segment of a context."""
@@ -329,47 +382,43 @@ class Rule:
 
     def __init__(self, offer: str | None) -> None:
         self.offer = offer
+        number = offer is not None and re.fullmatch("0|-?[1-9][0-9]{0,18}", offer)
+        self._number = int(offer) if offer is not None and number else -(2**64)  # an id, too
         self.counts, self.weights, self.gains = np.zeros(4), Wealths(), Wealths()
         self.sides, self.far = np.zeros((2, 4)), np.zeros(2)
         self.days: dict[int, float] = {}
 
-    def weight(self, row: Seen) -> tuple[int, float]:
-        """The kind of a decision, a place in ``counts``, and its weight."""
-        detail = row.detail
-        if detail.probability is None:
-            return 3, 1.0
-        count = detail.count
+    def _weights(self, rows: Rows) -> tuple[IntArray, FloatArray]:
+        """The kind of each decision, a place in ``counts``, and its weight."""
+        chances, offered = rows.chances, rows.offered
         if self.offer is None:
-            if count == 1:
-                return 1, 1.0
-            return (
-                (2, 1.0) if detail.probability >= 1.0 else (0, 1.0 / (count * detail.probability))
-            )
-        if detail.ids is None:
-            same = int(self.offer.isdecimal() and int(self.offer) < count)
+            same, shown = np.ones(len(rows)), np.ones(len(rows))
+            weights = 1.0 / (offered * chances)
         else:
-            same = sum(str(each) == self.offer for each in detail.ids)
-        if not same or count == 1:
-            return 1, 1.0
-        if detail.probability >= 1.0:
-            return 2, 1.0
-        shown = name_of(row) == self.offer
-        return 0, 1.0 / (same * detail.probability) if shown else 0.0
+            same = np.array([self._places(detail) for detail in rows.details], dtype=np.float64)
+            shown = np.array([name == self.offer for name in rows.names], dtype=np.float64)
+            weights = shown / (np.maximum(same, 1.0) * chances)
+        kinds = np.where(chances >= 1.0, 2, 0)
+        kinds[(same == 0.0) | (offered == 1)] = 1
+        kinds[np.isnan(chances)] = 3
+        return kinds, np.where(kinds == 0, weights, 1.0)
 
-    def _weights(self, rows: Sequence[Seen]) -> tuple[IntArray, FloatArray]:
-        each = [self.weight(row) for row in rows]
-        kinds = np.array([kind for kind, _ in each], dtype=np.int64)
-        return kinds, np.array([weight for _, weight in each])
+    def _places(self, detail: Detail) -> int:
+        """At how many places the rule's offer stood."""
+        ids = detail.ids
+        if ids is None:
+            return int(0 <= self._number < detail.count)
+        return ids.count(self.offer) + ids.count(self._number)  # type: ignore[arg-type]
 
-    def count(self, rows: Sequence[Seen]) -> None:
+    def count(self, rows: Rows) -> None:
         """Count decisions."""
         kinds, weights = self._weights(rows)
         self.counts += np.bincount(kinds, minlength=4)
         own = weights[kinds == 0]
         self.weights.add(np.zeros(len(own), dtype=np.int64), own)
-        for row, kind in zip(rows, kinds, strict=True):
-            if kind <= 1:
-                self.days[row.day] = self.days.get(row.day, 0.0) + 1.0
+        days, counts = np.unique(rows.days[kinds <= 1], return_counts=True)
+        for day, many in zip(days.tolist(), counts.tolist(), strict=True):
+            self.days[day] = self.days.get(day, 0.0) + many
         for day in sorted(self.days)[:-DAYS]:
             del self.days[day]
 
@@ -377,15 +426,17 @@ class Rule:
         """Forget the counts of decisions."""
         self.counts, self.weights, self.days = np.zeros(4), Wealths(), {}
 
-    def reward(self, rows: Sequence[Seen], rewards: FloatArray, by_default: FloatArray) -> None:
-        """Note how far out rewards lie."""
+    def reward(self, rows: Rows, rewards: FloatArray, by_default: FloatArray, bet: bool) -> None:
+        """Note how far out rewards lie; ``bet``: also add them to what bounds rest on."""
         ends = [rewards.max(initial=0.0), (-rewards).max(initial=0.0)]
         self.far = np.maximum(self.far, ends)
+        if bet:
+            self.bet(rows, rewards)
 
-    def give_up(self, rows: Sequence[Seen], sign: float) -> None:
+    def give_up(self, rows: Rows, sign: float) -> None:
         """A decision that expired without a reward earned nothing."""
 
-    def bet(self, rows: Sequence[Seen], rewards: FloatArray) -> None:
+    def bet(self, rows: Rows, rewards: FloatArray) -> None:
         """Add rewards to what bounds rest on; NaN of a decision that expired without one."""
         kinds, weights = self._weights(rows)
         compared = kinds <= 1
@@ -414,7 +465,7 @@ class Rule:
         self.days = {int(day): float(count) for day, count in days}
 
 
-Part = Offers | Segments | Rule
+Part = Offers | Segments | Since | Rule
 
 
 class Fold:
@@ -431,7 +482,8 @@ class Fold:
     def __init__(self, part: Part) -> None:
         self.part = part
         self.seq, self.key, self.settled, self.made = 0, b"", b"", 0
-        self._odd: tuple[int, int] | None = None  # counts that did not agree
+        self._again = False  # whether decisions are being counted anew
+        self._odd = 0  # decisions that a recount did not find either
 
     def go_on(self, store: Store, row: ModelRow, until: float, pace: float = 0.0) -> bool:
         """Fold what is new; tell whether everything is folded.
@@ -454,7 +506,8 @@ class Fold:
                 now = time.monotonic()
                 if now > until:
                     return False
-                time.sleep(pace * (now - start))
+                if pace:
+                    time.sleep(pace * (now - start))
                 start = time.monotonic()
         return True
 
@@ -464,15 +517,15 @@ class Fold:
         new = [each for each in new if each[0] <= row.last]
         if not new:
             return False
-        rows = [seen(key, arm, detail) for _, key, _, _, arm, detail in new]
+        rows = Rows(
+            ((key, arm, detail) for _, key, _, _, arm, detail in new), Catalogues(store, row)
+        )
         rewards = np.array([each[3] for each in new], dtype=np.float64)
         by_default = np.array([each[2] for each in new], dtype=np.float64)
-        self.part.reward(rows, rewards, by_default)
-        if not settled:
-            self.part.bet(rows, rewards)
-        late = [each for each in rows if each.key <= self.settled]
+        self.part.reward(rows, rewards, by_default, not settled)
+        late = [i for i, key in enumerate(rows.keys) if key <= self.settled]
         if late:
-            self.part.give_up(late, -1.0)
+            self.part.give_up(rows.where(late), -1.0)
         self.seq = int(new[-1][0])
         return self.seq < row.last
 
@@ -481,18 +534,14 @@ class Fold:
         if self.settled >= row.swept:
             return False
         new = store.decided(row.id, self.settled, row.swept, BATCH)
-        rows = [seen(key, arm, detail) for key, arm, detail, _, _ in new]
-        gone = [
-            each
-            for each, (*_, seq, _) in zip(rows, new, strict=True)
-            if seq is None or seq > self.seq
-        ]
+        rows = Rows((each[:3] for each in new), Catalogues(store, row))
+        gone = [i for i, (*_, seq, _) in enumerate(new) if seq is None or seq > self.seq]
         if gone:
-            self.part.give_up(gone, 1.0)
-        if settled and rows:
+            self.part.give_up(rows.where(gone), 1.0)
+        if settled and new:
             rewards = [np.nan if reward is None else reward for *_, reward in new]
             self.part.bet(rows, np.array(rewards, dtype=np.float64))
-        self.settled = rows[-1].key if len(new) == BATCH else row.swept
+        self.settled = rows.keys[-1] if len(new) == BATCH else row.swept
         return len(new) == BATCH
 
     def _decisions(self, store: Store, row: ModelRow) -> bool:
@@ -503,27 +552,26 @@ class Fold:
         upto = first_key(max(time_of(newest) - MARGIN, store.clock() - OLD))
         if upto > self.key:
             new = store.decided(row.id, self.key, upto, BATCH)
-            self.part.count([seen(*each[:3]) for each in new])
+            self.part.count(Rows((each[:3] for each in new), Catalogues(store, row)))
             self.made += len(new)
             self.key = bytes(new[-1][0]) if len(new) == BATCH else upto
             if len(new) == BATCH:
                 return True
-        counts = self.made, store.decided_by(row.id, self.key)
-        if counts[0] != counts[1] and counts != self._odd:  # one came later than the margin
-            self._odd = counts
+        missing = store.decided_by(row.id, self.key) - self.made
+        if missing != self._odd:  # one came later than the margin
+            self._odd = missing if self._again else 0
+            self._again = not self._again
+            if not self._again:
+                return False
             self.part.forget()
             self.key, self.made = b"", 0
             return True
+        self._again = False
         return False
 
     def twin(self) -> Fold:
         """A copy, whose sums may change."""
         return copy.deepcopy(self)
-
-    def tail(self, store: Store, row: ModelRow) -> list[Seen]:
-        """The decisions behind those counted."""
-        new = store.decided(row.id, self.key, END, TAIL)
-        return [seen(*each[:3]) for each in new]
 
     def saved(self) -> bytes:
         """The fold as bytes."""
@@ -545,11 +593,3 @@ def is_settled(row: ModelRow) -> bool:
     """Tell whether decisions of a model expire for good."""
     spec = msgspec.json.decode(row.spec)
     return spec.get("wait") is not None and spec.get("late", "refuse") == "refuse"
-
-
-def seen(key: object, arm: int, detail: object) -> Seen:
-    """A decision of the log."""
-    try:
-        return Seen(as_bytes(key), int(arm), unpack(as_bytes(detail)))
-    except (msgspec.MsgspecError, TypeError, ValueError):
-        raise StoreError("a decision in the store is damaged. Restore it from a backup.") from None

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from heavytail.decider.choice import amount
+from heavytail.ledger.layout import ModelRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Transaction
-from heavytail.serve.wire import Split, SplitView
+from heavytail.serve.earned import LEVEL, WITH_ROOM, Stream, compared
+from heavytail.serve.wire import Split, SplitDifference, SplitView
 
 if TYPE_CHECKING:
     from heavytail.serve.service import Service
@@ -102,13 +105,58 @@ async def write_split(service: Service, name: str, wanted: Split, who: str) -> S
 
 
 async def read_split(service: Service, name: str) -> SplitView:
-    """The split of a name; refuses a name without one."""
+    """The split of a name, and what its models have earned; refuses a name without one."""
     await service.live.look()
     split = service.live.splits.get(name)
     if split is None:
         raise Refusal(404, "no_split", "The decisions of this name are not split.")
-    names = {model.row.id: model.row.name for model in service.live.models.values()}
-    return SplitView(split.by_name(names), split.created)
+    rows = {number: await _row(service, number) for number in split.shares}
+    names = {number: row.name for number, row in rows.items()}
+    streams = [await service.books.stream(row, split.created) for row in rows.values()]
+    streams.sort(key=lambda each: each.line.name != name)
+    differences = _differences(streams)
+    return SplitView(
+        split.by_name(names), split.created, [each.line for each in streams], differences, LEVEL,
+        WITH_ROOM, all(each.complete for each in streams),
+        [_sentence(each, name) for each in differences],
+    )  # fmt: skip
+
+
+async def _row(service: Service, number: int) -> ModelRow:
+    row: ModelRow | None = await service.commits.do(lambda tx: tx.store.model(number))
+    if row is None:
+        raise Refusal(404, "no_model", "A model of the split was deleted.")
+    return row
+
+
+def _differences(streams: list[Stream]) -> list[SplitDifference]:
+    """What each model but the first earns more than the first."""
+    first, *others = streams
+    level = 1.0 - (1.0 - LEVEL) / max(len(others), 1)
+    differences = []
+    for other in others:
+        bounds = compared(first, other, level)
+        low, high = (None, None) if bounds is None else bounds
+        better = None
+        if low is not None and high is not None:
+            better = True if low > 0.0 else False if high < 0.0 else None
+        differences.append(SplitDifference(other.line.name, low, high, better))
+    return differences
+
+
+def _sentence(of: SplitDifference, name: str) -> str:
+    if of.low is None or of.high is None:
+        return f"{of.model} against {name}: not decided yet, too few rewards have come."
+    if of.better is None:
+        return (
+            f"{of.model} against {name}: not decided yet. A decision of {of.model} earns between "
+            f"{amount(-of.low)} less and {amount(of.high)} more."
+        )
+    more, least, most = ("more", of.low, of.high) if of.better else ("less", -of.high, -of.low)
+    return (
+        f"A decision of {of.model} earns {more} than one of {name}: {amount(least)} to "
+        f"{amount(most)} {more}. You may stop."
+    )
 
 
 async def remove_split(service: Service, name: str, who: str) -> None:

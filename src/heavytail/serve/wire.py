@@ -56,6 +56,7 @@ __all__ = [
     "SnapshotMade",
     "SnapshotView",
     "Split",
+    "SplitDifference",
     "SplitView",
     "Stats",
     "Uplift",
@@ -300,13 +301,6 @@ class OffersView(Struct, frozen=True):
     number: int
     offers: dict[str, Features]
     retired: list[str] = []
-
-
-class SplitView(Struct, frozen=True):
-    """The models that share the decisions of a name, and the share of each."""
-
-    models: dict[str, float]
-    created: float
 
 
 class Explained(Struct, frozen=True, omit_defaults=True):
@@ -627,6 +621,46 @@ class Earned(Struct, frozen=True):
     low: EarnedBound
     high: EarnedBound
     order: str
+    sentences: list[str]
+
+
+class SplitDifference(Struct, frozen=True):
+    """What a decision of a model earns more than one of the model that has the name.
+
+    Attributes:
+        model: its name.
+        low: lower bound, at every time; None before enough rewards came.
+        high: upper bound, likewise.
+        better: whether it earns more; None where that is not decided.
+    """
+
+    model: str
+    low: float | None
+    high: float | None
+    better: bool | None
+
+
+class SplitView(Struct, frozen=True):
+    """The models that share the decisions of a name.
+
+    Attributes:
+        models: the share of each.
+        created: time when they began to share them.
+        earned: what each has earned since.
+        differences: of the others from the model that has the name.
+        level: of all differences together, however often one looks.
+        bound: what the bounds of differences are.
+        complete: whether all of the logs has been added up.
+        sentences: the result.
+    """
+
+    models: dict[str, float]
+    created: float
+    earned: list[EarnedLine]
+    differences: list[SplitDifference]
+    level: float
+    bound: EarnedBound
+    complete: bool
     sentences: list[str]
 
 
