@@ -149,7 +149,7 @@ def test_a_batch_with_one_bad_reward_is_refused_whole(shop):
         ({"arms": ARMS, "explore": 2.0}, 422, "explore"),
         ({"arms": ARMS, "seed": 1}, 422, ""),
         ([{"arms": ARMS}, {"arms": [[1.0]]}], 422, "[1].arms[0]"),
-        ({}, 422, ""),
+        ({}, 422, "arms"),
         ("x", 422, ""),
     ],
 )
