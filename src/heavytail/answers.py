@@ -104,7 +104,6 @@ class ForkChanges(TypedDict, total=False):
     Attributes:
         policy: another policy, which starts fresh and learns all of the old model's log.
         options: its own.
-        dim: length of its feature vectors, if it is another.
         encoder: another encoder or its ``schema()``; the contexts and offers of the log are encoded
             anew.
         shadow: learn from the old model's traffic from now on, and decide nothing.
@@ -112,7 +111,6 @@ class ForkChanges(TypedDict, total=False):
 
     policy: str | None
     options: Mapping[str, Scalar] | None
-    dim: int | None
     encoder: Encoder | Mapping[str, object] | None
     shadow: bool
 

@@ -342,7 +342,8 @@ def test_a_fork_with_another_policy_follows_both_logs_through_restarts(shop, whe
 
 def test_features_of_the_log_that_nobody_knows_are_asked_for(shop):
     learn(shop, 1.0)
-    answer = shop.post(f"{SHOP}/fork", json={"name": "b", "dim": 5})
+    schema = ht.Encoder(numbers={"price": (0.0, 5.0)}).schema()
+    answer = shop.post(f"{SHOP}/fork", json={"name": "b", "encoder": schema})
     assert code(answer) == (409, "no_offers")
     assert shop.get("/v1/models/b").status_code == 404
 

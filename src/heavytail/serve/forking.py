@@ -27,7 +27,7 @@ from heavytail.serve.wire import DECIDER, Fork, ModelSpec, ModelView
 
 __all__ = ["fork", "promote", "upload"]
 
-LEFT = ("policy", "options", "dim", "encoder")  # fields of a fork that make it learn the log anew
+ANEW = ("policy", "options", "encoder")  # fields of a fork that make it learn the log anew
 
 
 async def upload(
@@ -96,7 +96,7 @@ async def fork(service: Service, name: str, wanted: Fork, who: str) -> ModelView
     check_name(wanted.name)
     if wanted.name in service.models:
         raise Refusal(409, "another_model", "Another model has this name.", "name")
-    changes = {field: value for field in LEFT if (value := getattr(wanted, field)) is not None}
+    changes = {field: value for field in ANEW if (value := getattr(wanted, field)) is not None}
     row = await (_relearned if changes else _copied)(service, model, wanted, changes, who)
     await service.live.open(row)
     return await service.describe(wanted.name)
@@ -105,6 +105,9 @@ async def fork(service: Service, name: str, wanted: Fork, who: str) -> ModelView
 async def _copied(
     service: Service, model: Model, wanted: Fork, changes: dict[str, Any], who: str
 ) -> ModelRow:
+    if model.behind_origin:
+        message = f"Model {model.row.name!r} has not learned the log yet. Wait for it."
+        raise Refusal(409, "learning", message)
     version, data = await service.kept(model)
     source = model.row.id if model.row.follows is None else model.row.follows
 
@@ -135,7 +138,7 @@ async def _relearned(
     if "policy" in changes:
         changes = {"options": {}, **changes}
     if "encoder" in changes:
-        changes = {"dim": None, **changes}
+        changes["dim"] = None
     spec = msgspec.structs.replace(model.spec, **changes, file=None)
     await apart(functools.partial(check_model, spec, service.limits.dim))
     offers = await apart(lambda: _inherited(model, _unstored(spec)))

@@ -133,7 +133,6 @@ class Fork(Struct, forbid_unknown_fields=True, frozen=True):
         name: of the new one.
         policy: another policy, which starts fresh and learns all of the old model's log.
         options: its own.
-        dim: length of its feature vectors, if it is another.
         encoder: another encoder; the contexts and offers of the log are encoded anew.
         shadow: learn from the old model's traffic from now on, and decide nothing.
     """
@@ -141,7 +140,6 @@ class Fork(Struct, forbid_unknown_fields=True, frozen=True):
     name: Name
     policy: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
     options: dict[str, Scalar] | None = None
-    dim: Annotated[int, Meta(ge=1, le=4096)] | None = None
     encoder: dict[str, Any] | None = None
     shadow: bool = False
 
