@@ -39,6 +39,7 @@ log = logging.getLogger("heavytail.serve")
 
 BATCH = 2048  # outcomes that are learned between two requests
 AWAY = 16  # of a model so large that they are learned in a thread
+LATER = 5.0  # seconds that a request waits for a model to learn the log of another
 SOON = 1.0  # seconds after which a reward is answered that is not learned yet
 
 Named = TypeVar("Named", Model, "Broken")
@@ -332,7 +333,7 @@ class Live:
         """Learn in the background, and wait briefly for it."""
         self._start_chase(model)
         assert model.chaser is not None
-        await asyncio.wait([model.chaser], timeout=SOON)
+        await asyncio.wait([model.chaser], timeout=LATER if self.started else SOON)
 
     async def _chase(self, model: Model) -> None:
         """Learn the outcomes that the loop has no time for, until none is left."""
