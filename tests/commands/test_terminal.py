@@ -84,6 +84,7 @@ def test_refusals_are_printed_in_ascii(command, folder, monkeypatch):
         "coverage": [ODD],
         "calibrate": ["--write", ODD],
         "serve": ["--host", ODD, "--store", "s"],
+        "earned": [ODD, "shop"],
     }
     terminal = Terminal(monkeypatch)
     assert main([command, *told[command]]) == 2
