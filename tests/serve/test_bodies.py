@@ -6,6 +6,7 @@ import json
 import socket
 import time
 
+import msgspec
 import numpy as np
 import pytest
 from tests.serve.listening import listening
@@ -86,3 +87,42 @@ def test_a_body_that_is_unfinished_when_the_service_stops_is_answered_in_words(t
     assert head.startswith(b"HTTP/1.1 503")
     assert b"connection: close" in head
     assert json.loads(body)["code"] == "stopping"
+
+
+EXTENSION = msgspec.msgpack.Ext(5, b"")
+PACKED = {"content-type": "application/msgpack", "accept": "application/msgpack"}
+
+
+def packed(client, method, path, body):
+    answer = client.request(method, path, content=msgspec.msgpack.encode(body), headers=PACKED)
+    assert answer.headers["content-type"] == "application/msgpack"
+    return answer.status_code, msgspec.msgpack.decode(answer.content)
+
+
+def test_bodies_and_answers_may_be_messagepack(client):
+    assert packed(client, "PUT", SHOP, {"dim": 3, "explore": 0.1})[0] == 201
+    status, made = packed(client, "POST", f"{SHOP}/decisions", {"arms": ARMS, "ids": ["a", "b", 3]})
+    assert (status, made["id"]) == (201, ["a", "b", 3][made["arm"]])
+    sent = {"token": made["token"], "reward": 0.1 + 0.2}
+    assert packed(client, "POST", f"{SHOP}/rewards", sent) == (202, {"accepted": 1})
+    rows = client.app.state.service.store.outcomes(1, 0, 10)
+    assert [row.reward for row in rows] == [0.1 + 0.2]
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"\xc1", "bad_msgpack"),
+        (b"\x91" * 5000, "bad_msgpack"),
+        (msgspec.msgpack.encode({"token": "x", "reward": float("nan")}), "bad_body"),
+        (msgspec.msgpack.encode({"token": "x", "reward": float("inf")}), "bad_body"),
+        (msgspec.msgpack.encode({"token": b"x" * 9, "reward": 1.0}), "unknown_token"),
+        (msgspec.msgpack.encode({"token": "x", "reward": EXTENSION}), "bad_msgpack"),
+        (msgspec.msgpack.encode({"token": "x", 7: 1.0}), "bad_body"),
+        (b"", "bad_msgpack"),
+    ],
+)  # fmt: skip
+def test_messagepack_that_says_nothing_is_refused(shop, content, code):
+    answer = shop.post(f"{SHOP}/rewards", content=content, headers=PACKED)
+    assert msgspec.msgpack.decode(answer.content)["code"] == code
+    assert 400 <= answer.status_code < 500

@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from heavytail.ledger.commits import LARGE
 from heavytail.ledger.export import write_log
@@ -67,6 +68,7 @@ DIGITS = 17  # that no number has
 THICK = 2**18  # bytes of a body that is read in a thread
 NOTHING: frozenset[str] = frozenset()
 ARMS = b'"arms"'  # in a body that may state its own arms
+PACKED = "application/msgpack"
 SAVED = b"PK\x03\x04"  # begins a saved file
 PIECE = 2**18  # bytes of a file that are sent at a time
 
@@ -104,7 +106,10 @@ class Call(NamedTuple):
         except TimeoutError:
             message = f"The body did not arrive within {patience:g} s."
             raise Refusal(408, "too_slow", message) from None
-        return b"".join(parts)
+        body = b"".join(parts)
+        if self.request.headers.get("content-type", "").partition(";")[0].strip() == PACKED:
+            return as_json(body)
+        return body
 
 
 class Route(NamedTuple):
@@ -121,9 +126,33 @@ def too_large(most: int) -> Refusal:
     return Refusal(413, "too_large", f"A body may have at most {most} bytes.")
 
 
-def answer(content: object, status: int = 200) -> Response:
-    """A JSON response."""
-    return Response(encoded(content), status, media_type="application/json")
+class Answer(Response):
+    """A response as JSON, or as MessagePack where the request accepts that."""
+
+    def __init__(self, content: object, status: int) -> None:
+        self.content = content
+        super().__init__(encoded(content), status, media_type="application/json")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if any(name == b"accept" and PACKED.encode() in value for name, value in scope["headers"]):
+            self.body = msgspec.msgpack.encode(self.content)
+            self.headers["content-type"] = PACKED
+            self.headers["content-length"] = str(len(self.body))
+        await super().__call__(scope, receive, send)
+
+
+def answer(content: object, status: int = 200) -> Answer:
+    """A response with a body."""
+    return Answer(content, status)
+
+
+def as_json(body: bytes) -> bytes:
+    """A MessagePack body as the JSON that says the same, which is then checked as any other."""
+    try:
+        return msgspec.json.encode(msgspec.msgpack.decode(body))
+    except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:
+        message = f"The body is not valid MessagePack: {error}."
+        raise Refusal(400, "bad_msgpack", message) from None
 
 
 def read(decoder: msgspec.json.Decoder[Body], body: bytes) -> Body:

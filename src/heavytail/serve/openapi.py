@@ -120,7 +120,11 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, path, schema)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "heavytail", "version": __version__},
+        "info": {
+            "title": "heavytail",
+            "version": __version__,
+            "description": "JSON bodies and answers may also be application/msgpack.",
+        },
         "paths": paths,
         "components": {
             "schemas": components,
