@@ -67,7 +67,7 @@ def ours(where: str) -> Starlette:
     from heavytail.ledger.opening import opened
     from heavytail.serve.app import build
 
-    return build(opened(where), local=True)
+    return build(opened(where), local=True, alone=True)
 
 
 def serve(app: Starlette, port: int, server: str) -> None:

@@ -311,7 +311,8 @@ def _serve_alone(store: Store, args: argparse.Namespace, local: bool) -> int:
     from heavytail.serve.service import Limits
 
     limits = Limits(rate=args.rate)
-    app = build(store, local=local, limits=limits, beside=play if args.demo else None)
+    beside = play if args.demo else None
+    app = build(store, local=local, limits=limits, beside=beside, alone=True)
     if not store.shared:
         asyncio.run(app.state.service.live.start())  # here a damaged store is one sentence
     server = uvicorn.Server(_config(app, args))

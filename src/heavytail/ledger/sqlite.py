@@ -14,6 +14,7 @@ import functools
 import os
 import sqlite3
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -39,7 +40,10 @@ PRAGMAS = (
     "PRAGMA cache_size = -65536",
     "PRAGMA trusted_schema = OFF",
     "PRAGMA cell_size_check = ON",
+    "PRAGMA wal_autocheckpoint = 0",  # a thread does it: see _Copier
 )
+LONG = 4 * 2**20  # bytes of the write-ahead log from which on it is copied into the database
+MEASURED = 64  # commits between two looks at its length
 
 
 FAILURES = (sqlite3.Error, UnicodeDecodeError)  # of an error's words, where a page is damaged
@@ -58,6 +62,7 @@ class SQLiteStore(Store):
         self._inode = 0  # of the database, once it is open
         self.group = 1  # commits that are forced to the disk at once
         self._loose = 0  # commits since the last that was
+        self._copier: _Copier | None = None
         self._forced = True  # whether the present one will be
         try:
             self._begin()
@@ -197,9 +202,25 @@ class SQLiteStore(Store):
             with contextlib.suppress(OSError):  # a witness that is behind accuses nobody
                 os.lseek(self._witness, 0, os.SEEK_SET)
                 os.write(self._witness, b"%d\n" % self._commits)
+        self._copy_log()
         elapsed = time.perf_counter() - start
         self._typical += 0.05 * (elapsed - self._typical)
         self.quick = self._typical < SLOW
+
+    def _copy_log(self) -> None:
+        """Let a thread copy the write-ahead log into the database once it is long. What was written
+        meanwhile is little, and is copied here, so that the log begins anew.
+        """
+        copier = self._copier
+        if copier is not None and copier.done.is_set():
+            copier.done.clear()
+            with contextlib.suppress(sqlite3.Error):  # next time; the log has it
+                self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        elif self._commits % MEASURED == 0 and _size(f"{self.file}-wal") > LONG:
+            if copier is None:
+                copier = self._copier = _Copier(self.file)
+                self._open.append(copier.close)
+            copier.wanted.set()
 
     def rollback(self) -> None:
         if self._db.in_transaction:
@@ -286,6 +307,43 @@ class SQLiteStore(Store):
         if str(error).startswith("no such"):
             return StoreError(f"{self.file}: {error}. Restore it from a backup.")
         return StoreError(f"{self.file}: {error}.")
+
+
+class _Copier:
+    """A thread that copies the write-ahead log into the database, so that no commit waits for it.
+
+    Attributes:
+        wanted: set when the log is long.
+        done: set when it has been copied.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.wanted, self.done = threading.Event(), threading.Event()
+        self._file, self._ended = file, False
+        self._thread = threading.Thread(target=self._run, name="heavytail-copier", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while self.wanted.wait() and not self._ended:
+            self.wanted.clear()
+            with contextlib.suppress(sqlite3.Error):  # a full disk: the log still has everything
+                with contextlib.closing(sqlite3.connect(self._file)) as db:
+                    db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                self.done.set()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._ended = True
+        self.wanted.set()
+        self._thread.join()
+
+
+def _size(path: str) -> int:
+    """The bytes of a file; 0 where there is none."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def _inode(path: Path) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import logging
 import multiprocessing
 import signal
@@ -48,6 +49,7 @@ def build(
     local: bool,
     limits: Limits | None = None,
     beside: Callable[[Service], Coroutine[Any, Any, None]] | None = None,
+    alone: bool = False,
 ) -> Starlette:
     """The application on a store.
 
@@ -56,12 +58,17 @@ def build(
         local: the service listens on this machine only, and needs no key until one exists.
         limits: of requests.
         beside: a coroutine that runs in the service's loop as long as the service.
+        alone: the process does nothing else. What it has loaded by then is left out of later
+            collections of garbage, which would stop all requests for tens of milliseconds.
     """
     service = Service(store, limits)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await _started(service)
+        if alone:
+            gc.collect()
+            gc.freeze()
         tasks = [asyncio.create_task(metrics.keep(service.live))]
         if beside is not None:
             tasks.append(asyncio.create_task(beside(service)))
@@ -104,7 +111,7 @@ def worker(address: str, *, local: bool, limits: Limits) -> Starlette:
         log.error("%s", error)
         time.sleep(1.0)
         raise SystemExit(1) from None
-    return build(store, local=local, limits=limits, beside=_while_watched)
+    return build(store, local=local, limits=limits, beside=_while_watched, alone=True)
 
 
 async def _while_watched(service: Service) -> None:
