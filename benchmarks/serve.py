@@ -62,10 +62,10 @@ async def client(
 ) -> None:
     """One connection to each port, as fast as it goes, or at ``rate`` per second."""
     streams = [await asyncio.open_connection("127.0.0.1", port) for port in ports]
-    due = time.perf_counter()
+    due, rng = time.perf_counter(), np.random.default_rng()
     for k in range(10**9):
         if rate:
-            due += float(np.random.default_rng(k).exponential(1.0 / rate))
+            due += float(rng.exponential(1.0 / rate))
             await asyncio.sleep(max(due - time.perf_counter(), 0.0))
         start = due if rate else time.perf_counter()
         if start > stop:
