@@ -139,3 +139,16 @@ def test_a_frame_and_dicts_tell_the_same(tmp_path):
         made.learn(given, progress=False)
         states.append(snap(made))
     assert all(state == states[0] for state in states)
+
+
+def test_a_column_without_a_value_says_nothing_of_its_kind(tmp_path):
+    """A log from before the column existed: its cells are empty, and the first visit decides."""
+    log = tmp_path / "visits.csv"
+    rows = "".join(f"{'bundle' if i % 2 else 'none'},{i}.5,,{i % 7}\n" for i in range(100))
+    log.write_text(f"sku,basket,device,reward\n{rows}")
+    made = ht.Decider([{"sku": "none"}, {"sku": "bundle"}], ids="sku", context=["basket", "device"])
+    assert made.learn(log, progress=False).rows == 100
+    choice = made.decide({"basket": 3.0, "device": "phone"})
+    made.reward(choice.token, 1.0)
+    assert made.rounds == 101
+    assert made._contexts.kinds == [NUMBER, CATEGORY]

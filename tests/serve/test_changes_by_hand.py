@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from tests.serve.conftest import serving
 from tests.serve.test_service import SHOP, state
 
 import heavytail as ht
-from heavytail.serve import chores
+from heavytail.serve import chores, live
+from heavytail.serve.decider_model import DeciderModel
 from heavytail.serve.offering import write_offers
 from heavytail.serve.wire import ModelSpec, Offers
 
@@ -235,3 +237,69 @@ def test_a_shadow_has_the_offers_that_its_model_has_by_now(client):
     assert client.get("/v1/models/twin").json()["rounds"] == 5
     client.post(f"{SHOP}/promote", json={"model": "twin"})
     assert [*client.get(f"{SHOP}/offers").json()["offers"]] == ["b", "c"]
+
+
+def decider(path, offers=PRICES, **options):
+    """A Decider that was saved, and what it contains."""
+    table = [{"sku": name, **features} for name, features in offers.items()]
+    made = ht.Decider(table, ids="sku", context={"basket": "number"}, **options)
+    made.save(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("other", [{"dim": 2}, {"encoder": encoder().schema()}])
+def test_a_model_that_needs_other_requests_cannot_take_over_a_name(client, tmp_path, other):
+    client.put(SHOP, content=decider(tmp_path / "shop.ht"))
+    client.put("/v1/models/other", json=other)
+    answer = client.post(f"{SHOP}/promote", json={"model": "other"})
+    assert refusal(answer) == (409, "other_requests", "model")
+    assert client.get(SHOP).json()["policy"] == "Decider"
+    if "encoder" in other:  # with offers of its own it takes a context, too
+        client.put("/v1/models/other/offers", json={"offers": PRICES})
+        assert client.post(f"{SHOP}/promote", json={"model": "other"}).status_code == 200
+        assert client.post(f"{SHOP}/promote", json={"model": "other"}).status_code == 200
+
+
+def test_vectors_of_another_length_may_take_over_where_the_service_keeps_the_offers(client):
+    created(client, offers=ROWS, dim=2)
+    client.put("/v1/models/long", json={"dim": 3})
+    promoted = lambda: client.post(f"{SHOP}/promote", json={"model": "long"})  # noqa: E731
+    assert refusal(promoted()) == (409, "other_requests", "model")
+    client.put("/v1/models/long/offers", json={"offers": {"a": [1.0, 0.0, 0.0]}})
+    assert promoted().json()["dim"] == 3
+    assert client.post(f"{SHOP}/decisions", json={}).json()["id"] == "a"
+
+
+def test_the_answer_to_a_change_of_offers_has_it_however_long_it_is_learned(
+    client, tmp_path, monkeypatch
+):
+    client.put(SHOP, content=decider(tmp_path / "shop.ht"))
+    monkeypatch.setattr(live, "SOON", 0.0)
+    learn = DeciderModel.learn
+
+    def slowly(self, outcomes):
+        time.sleep(0.3)
+        learn(self, outcomes)
+
+    monkeypatch.setattr(DeciderModel, "learn", slowly)
+    answer = client.patch(f"{SHOP}/offers", json={"offers": {"c": {"price": 7.0}, "a": None}})
+    assert (list(answer.json()["offers"]), answer.json()["retired"]) == (["b", "c"], ["a"])
+
+
+def test_what_waits_is_named_where_nothing_counts_yet(client, tmp_path):
+    client.put(SHOP, content=decider(tmp_path / "shop.ht"))
+    client.patch(SHOP, json={"wait": 604_800.0, "default_reward": 0.0})
+    client.post(f"{SHOP}/fork", json={"name": "b"})
+    client.put(f"{SHOP}/split", json={"models": {"shop": 0.5, "b": 0.5}})
+    for unit in range(60):
+        body = {"context": {"basket": unit}, "unit": unit}
+        made = client.post(f"{SHOP}/decisions", json=body).json()
+        client.post(f"{SHOP}/rewards", json={"token": made["token"], "reward": 1.0})
+    view = client.get(f"{SHOP}/split").json()
+    assert sum(line["share"] for line in view["earned"]) == pytest.approx(1.0)
+    assert all(line["share"] > 0.1 for line in view["earned"])
+    assert "Those of the last 7 days (wait) do not count yet." in view["sentences"][0]
+    words = client.get(f"{SHOP}/earned").json()["sentences"]
+    assert "Means and bounds leave out decisions of the last 7 days (wait)." in words
+    client.patch(SHOP, json={"wait": None, "default_reward": None})
+    assert "wait" not in str(client.get(f"{SHOP}/earned").json()["sentences"])

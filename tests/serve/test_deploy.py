@@ -118,6 +118,19 @@ CASES = {  # by alarm: series of a minute each that ring it, and of a healthy se
         },
         {"job": "heavytail"},
     ),
+    "HeavytailRequestsRefused": (
+        {
+            'heavytail_requests_total{job="heavytail", route="decide", status="422"}': (
+                "0+60x300",
+                "0+6x300",
+            ),
+            'heavytail_requests_total{job="heavytail", route="decide", status="201"}': (
+                "0+600x300",
+                "0+600x300",
+            ),
+        },
+        {"job": "heavytail", "route": "decide"},
+    ),
     "HeavytailSlow": (
         {
             'heavytail_request_seconds_bucket{job="heavytail", route="decide", le="0.25"}': (

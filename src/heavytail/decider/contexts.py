@@ -274,7 +274,7 @@ def kind_of_column(values: Any) -> str | None:
     if is_arrow(column) and has_lists(column):
         return CATEGORY
     if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
-        return NUMBER
+        return None if column.dtype.kind == "f" and np.isnan(column).all() else NUMBER
     cells: Iterable[Any] = column.to_pylist() if is_arrow(column) else column
     gone = nulls(column)
     for place, cell in enumerate(cells):

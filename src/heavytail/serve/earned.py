@@ -40,6 +40,7 @@ from heavytail.serve.folding import (
     Segments,
     Since,
     Sums,
+    expires_after,
     is_settled,
     labels,
 )
@@ -198,6 +199,7 @@ class Stream(NamedTuple):
     line: EarnedLine
     wealth: Wealths
     complete: bool
+    wait: float | None
 
 
 def since(start: float) -> str:
@@ -211,7 +213,7 @@ def stream(row: ModelRow, store: Store, fold: Fold, complete: bool) -> Stream:
     part = _with_tail(fold, Rows(rows))
     assert isinstance(part, Since)
     line = _named(_lines(part.sums, 0)[1], row.name)
-    return Stream(line, part.sums.wealths.stream(1), complete)
+    return Stream(line, part.sums.wealths.stream(1), complete, expires_after(row))
 
 
 def compared(first: Stream, other: Stream, level: float) -> tuple[float, float] | None:
@@ -454,6 +456,13 @@ def _when(more: int | None, days: float | None) -> str:
     return f"{rough}, in about {counted(_rough(days), 'day')}." if days is not None else f"{rough}."
 
 
+def span(seconds: float) -> str:
+    """A time in the largest unit of which it has two or more."""
+    units = (("days", DAY), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
+    name, unit = next((each for each in units if seconds >= 2.0 * each[1]), units[-1])
+    return f"{seconds / unit:.3g} {name}"
+
+
 def _rough(count: float) -> int:
     """A number, rounded up to one digit."""
     unit = 10 ** math.floor(math.log10(max(count, 1.0)))
@@ -475,6 +484,9 @@ def _sentences(
             f"On average {about} {amount(total.low)} a reward ({100.0 * LEVEL:.4g} %, at any "
             f"time), as long as {low.assumes}."
         )
+    wait = expires_after(row)
+    if wait is not None and total.counted < total.rewards:
+        sentences.append(f"Means and bounds leave out decisions of the last {span(wait)} (wait).")
     if total.by_default:
         were = "was" if total.by_default == 1 else "were"
         sentences.append(f"{counted(total.by_default, 'reward')} {were} taken by default.")

@@ -52,6 +52,7 @@ __all__ = [
     "Rule",
     "Segments",
     "Sums",
+    "expires_after",
     "is_settled",
     "labels",
 ]
@@ -591,5 +592,10 @@ VERSION: Final = 1  # of what is saved
 
 def is_settled(row: ModelRow) -> bool:
     """Tell whether decisions of a model expire for good."""
+    return expires_after(row) is not None
+
+
+def expires_after(row: ModelRow) -> float | None:
+    """The seconds after which decisions of a model expire for good; None if they do not."""
     spec = msgspec.json.decode(row.spec)
-    return spec.get("wait") is not None and spec.get("late", "refuse") == "refuse"
+    return spec.get("wait") if spec.get("late", "refuse") == "refuse" else None

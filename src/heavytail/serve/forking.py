@@ -188,6 +188,18 @@ def _check_new(tx: Transaction, service: Service, name: str) -> None:
     tx.check_room(service.limits.models)
 
 
+def _exchangeable(first: Model, second: Model) -> bool:
+    """Whether requests to one model may go to the other. A model that has offers never loses all of
+    them, so a promotion can always be undone.
+    """
+    if first.reads == second.reads and (first.reads != "vectors" or first.dim == second.dim):
+        return True
+    vectors = "vectors" in (first.reads, second.reads) and first.reads != second.reads
+    return not vectors and all(
+        each.table is not None or each.reads == "context" for each in (first, second)
+    )
+
+
 async def promote(service: Service, name: str, other: str, who: str) -> ModelView:
     """Let two models change their names in one commit. A shadow that is promoted has its own log
     from then on.
@@ -198,6 +210,12 @@ async def promote(service: Service, name: str, other: str, who: str) -> ModelVie
     if second.unready:
         message = f"Model {other!r} has not learned the log yet. Wait for it."
         raise Refusal(409, "learning", message, "model")
+    if not _exchangeable(first, second):
+        message = (
+            f"{other!r} needs other requests than {name!r}: the clients' next calls would be "
+            "refused. Let them ask for it by its own name."
+        )
+        raise Refusal(409, "other_requests", message, "model")
     if first.row.follows is not None:
         message = f"Model {name!r} is a shadow. Promote it in the name that makes the decisions."
         raise Refusal(409, "shadow", message)

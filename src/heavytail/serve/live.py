@@ -346,9 +346,9 @@ class Live:
             except Exception:
                 log.exception("%s did not learn the new outcomes", model.row.name)
 
-    async def learned(self, model: Model, last: int) -> None:
-        """Wait briefly for a model to learn outcome ``last``."""
-        end = time.monotonic() + SOON
+    async def learned(self, model: Model, last: int, within: float = SOON) -> None:
+        """Wait until a model has learned outcome ``last``, for ``within`` seconds at most."""
+        end = time.monotonic() + within
         while model.version < last and model.chaser is not None and time.monotonic() < end:
             done, _ = await asyncio.wait([model.chaser], timeout=0.01)
             if done:

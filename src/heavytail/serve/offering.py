@@ -18,6 +18,7 @@ from heavytail.serve.wire import Offers, OffersView
 
 __all__ = ["check_offers", "write_offers"]
 
+LEARNS = 30.0  # seconds that a change of a Decider's offers may take, before it is answered anyhow
 TRIES = 5  # of a change, where others change the offers at the same time
 
 
@@ -54,7 +55,7 @@ async def _change_decider(
         return tx.change(model.row.id, change)
 
     last = await service.commits.do(work, model=model.row.id)
-    await service.live.learned(model, last)
+    await service.live.learned(model, last, LEARNS)
 
 
 async def _write_catalogue(

@@ -15,8 +15,8 @@ from heavytail.decider.choice import amount
 from heavytail.ledger.layout import ModelRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Transaction
-from heavytail.serve.earned import LEVEL, WITH_ROOM, Stream, compared
-from heavytail.serve.wire import Split, SplitDifference, SplitView
+from heavytail.serve.earned import LEVEL, WITH_ROOM, Stream, compared, span
+from heavytail.serve.wire import EarnedLine, Split, SplitDifference, SplitView
 
 if TYPE_CHECKING:
     from heavytail.serve.service import Service
@@ -115,10 +115,11 @@ async def read_split(service: Service, name: str) -> SplitView:
     streams = [await service.books.stream(row, split.created) for row in rows.values()]
     streams.sort(key=lambda each: each.line.name != name)
     differences = _differences(streams)
+    wait = max((each.wait for each in streams if each.wait is not None), default=None)
     return SplitView(
-        split.by_name(names), split.created, [each.line for each in streams], differences, LEVEL,
-        WITH_ROOM, all(each.complete for each in streams),
-        [_sentence(each, name) for each in differences],
+        split.by_name(names), split.created, _lines(streams), differences, LEVEL, WITH_ROOM,
+        all(each.complete for each in streams),
+        [_sentence(each, name, wait) for each in differences],
     )  # fmt: skip
 
 
@@ -127,6 +128,14 @@ async def _row(service: Service, number: int) -> ModelRow:
     if row is None:
         raise Refusal(404, "no_model", "A model of the split was deleted.")
     return row
+
+
+def _lines(streams: list[Stream]) -> list[EarnedLine]:
+    """What each model earned, and its share of the decisions."""
+    made = max(sum(each.line.decisions for each in streams), 1)
+    return [
+        msgspec.structs.replace(each.line, share=each.line.decisions / made) for each in streams
+    ]
 
 
 def _differences(streams: list[Stream]) -> list[SplitDifference]:
@@ -144,9 +153,11 @@ def _differences(streams: list[Stream]) -> list[SplitDifference]:
     return differences
 
 
-def _sentence(of: SplitDifference, name: str) -> str:
+def _sentence(of: SplitDifference, name: str, wait: float | None) -> str:
     if of.low is None or of.high is None:
-        return f"{of.model} against {name}: not decided yet, too few rewards have come."
+        few = f"{of.model} against {name}: not decided yet, too few rewards have come."
+        aged = "" if wait is None else f" Those of the last {span(wait)} (wait) do not count yet."
+        return few + aged
     if of.better is None:
         return (
             f"{of.model} against {name}: not decided yet. A decision of {of.model} earns between "
