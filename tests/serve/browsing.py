@@ -47,6 +47,7 @@ setInterval(() => {{
     asking: page.getElementById("sure").open && page.getElementById("sure").innerText,
     bars: [...page.querySelectorAll("rect.day")].map(e => +e.getAttribute("height")),
     labels: [...page.querySelectorAll("svg text")].map(e => e.textContent),
+    odd: /NaN|Infinity|undefined/.test(page.querySelector("main").outerHTML),
     means: page.querySelectorAll(".span").length,
     picked: [...page.querySelectorAll("select")].map(e => e.value),
     choices: [...page.querySelectorAll("option")].map(e => e.textContent),

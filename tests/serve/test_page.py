@@ -110,6 +110,7 @@ def test_a_browser_shows_what_a_model_earned(service, tmp_path):
         assert len(found["bars"]) == 2  # yesterday and today
         assert found["bars"][1] == pytest.approx(3.0 * found["bars"][0], rel=0.01)
         assert found["means"] >= 7
+        assert not found["odd"]
         assert found["picked"] == ["uniform", ""]
         assert f"always showing {HOSTILE}" in found["choices"]
         assert found["choices"][-2:] == [LAND, "age"]
@@ -150,6 +151,18 @@ def test_what_is_for_engineers_is_folded_away(service, tmp_path):
     assert found["lines"] == 0  # no full minute has passed
     assert found["wide"] <= found["window"] == 360
     assert not re.search(r"\de[+-]?\d", found["words"])
+
+
+def test_means_that_count_nothing_yet_are_not_drawn(tmp_path):
+    with open_service(tmp_path / "store") as address:
+        with httpx.Client(base_url=address, timeout=60.0) as client:
+            client.put(SHOP, json={"encoder": ENCODER, "wait": 3600.0}).raise_for_status()
+            visits(client, SHOP, ["a", "b", 7])
+        found = looked(address, 1280, tmp_path)
+    assert "not yet" in found["words"]
+    assert "once all before it have their reward or have expired" in found["words"]
+    assert found["means"] == 0
+    assert not found["odd"]
 
 
 def test_one_minute_does_not_set_the_scale_of_a_chart(service, tmp_path, monkeypatch):
