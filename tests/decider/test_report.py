@@ -13,6 +13,7 @@ from tests.decider.shops import SHARE, visits, worth
 
 import heavytail as ht
 from heavytail.decider.against import Against, _rounded_up
+from heavytail.decider.choice import amount
 from heavytail.decider.reporting import bounds, least, thirds
 
 THEORY = re.compile(r"\b(bulk|believed|radius|arms?|regret|context vector)\b")
@@ -450,3 +451,10 @@ def test_rewards_far_below_0_have_a_report():
     for i in range(40):
         made.observe({"x": 1.0}, "a", -1e101 if i == 39 else 1.0, selected=True)
     assert made.report().lower < -1e97
+
+
+def test_amounts_are_for_people():
+    values = [0.0, 0.00123, 2.346, 12_345_678.9, -1234.5]
+    assert [amount(value) for value in values] == ["0", "0.00123", "2.35", "12,345,679", "-1,234"]
+    assert amount(-5.78e-15, 300.0) == "0"
+    assert amount(5.78e-15, 1e-14) == "5.78e-15"

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import uvicorn
@@ -26,7 +27,8 @@ from heavytail.serve.app import build
 FRAME = """<!doctype html><body style="margin:0">
 <iframe src="/" style="border:0;width:{width}px;height:1900px"></iframe><script>
 const frame = document.querySelector("iframe");
-const key = new URL(location).searchParams.get("key");
+const query = new URL(location).searchParams, key = query.get("key");
+const act = new Function("page", "done", query.get("act")), done = new Set();
 let turns = 0, first = null, sent = false;
 setInterval(() => {{
   const page = frame.contentDocument, root = page.documentElement;
@@ -37,9 +39,20 @@ setInterval(() => {{
     door.requestSubmit();
   }}
   first = first || page.querySelector("article");
+  if (first) act(page, done);
   if (++turns < 40 && !({ready})) return;
   document.body.setAttribute("data-found", JSON.stringify({{
-    names: [...page.querySelectorAll("h2")].map(e => e.textContent),
+    names: [...page.querySelectorAll("article h2")].map(e => e.textContent),
+    words: page.querySelector("main").innerText,
+    asking: page.getElementById("sure").open && page.getElementById("sure").innerText,
+    bars: [...page.querySelectorAll("rect.day")].map(e => +e.getAttribute("height")),
+    labels: [...page.querySelectorAll("svg text")].map(e => e.textContent),
+    odd: /NaN|Infinity|undefined/.test(page.querySelector("main").outerHTML),
+    means: page.querySelectorAll(".span").length,
+    picked: [...page.querySelectorAll("select")].map(e => e.value),
+    choices: [...page.querySelectorAll("option")].map(e => e.textContent),
+    progress: [...page.querySelectorAll("progress")].map(e => e.value / e.max),
+    buttons: [...page.querySelectorAll("main button")].map(e => e.textContent),
     arms: [...page.querySelectorAll("tbody th")].map(e => e.textContent),
     images: page.images.length, hacked: String(frame.contentWindow.hacked || window.hacked),
     summary: page.getElementById("summary").textContent,
@@ -50,7 +63,7 @@ setInterval(() => {{
     dots: page.querySelectorAll("circle").length,
     wide: root.scrollWidth, window: frame.contentWindow.innerWidth,
     fetched: [...new Set(frame.contentWindow.performance.getEntriesByType("resource")
-      .map(e => new URL(e.name).pathname))],
+      .map(e => {{ const url = new URL(e.name); return url.pathname + url.search; }}))],
   }}));
 }}, 100);
 </script></body>"""
@@ -99,14 +112,18 @@ def open_service(folder: Path, *, local: bool = True) -> Iterator[str]:
         thread.join()
 
 
-def looked(address: str, width: int, folder: Path, key: str = "") -> dict[str, Any]:
-    """What a browser finds in the page at a width, where ``key`` is typed in if it is asked for."""
+def looked(address: str, width: int, folder: Path, key: str = "", act: str = "") -> dict[str, Any]:
+    """What a browser finds in the page at a width, where ``key`` is typed in if it is asked for.
+
+    ``act`` is JavaScript that runs every 100 ms, with the page and a set of what it has done.
+    """
     browser = shutil.which("chromium")
     if browser is None:
         assert os.environ.get("CI") != "true", "CI installs Chromium; it is not there"
         pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
     profile, size = f"--user-data-dir={folder / 'profile'}", f"--window-size={max(width, 600)},1900"
-    command = [browser, *FLAGS, profile, size, "--dump-dom", f"{address}/frame/{width}?key={key}"]
+    frame = f"{address}/frame/{width}?{urlencode({'key': key, 'act': act})}"
+    command = [browser, *FLAGS, profile, size, "--dump-dom", frame]
     text = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     found = re.search(r'data-found="([^"]*)"', text)
     assert found, "the page did not load"

@@ -487,6 +487,8 @@ def test_a_split_says_which_model_earns_more_by_what_came_since_it_began(shop, w
     paid(shop, "shop", 200, lambda name: 1000.0)  # before the split: these must not count
     ok(shop.post(f"{SHOP}/fork", json={"name": "b"}))
     view = split(shop, shop=0.5, b=0.5)
+    shared = {each["name"]: each["split"] for each in ok(shop.get("/v1/models"))}
+    assert shared == {"shop": True, "b": False}
     assert view["sentences"] == ["b against shop: not decided yet, too few rewards have come."]
     means, seen = {"shop": 1.0, "b": 3.0}, []
     for k in range(4):

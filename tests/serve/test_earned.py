@@ -311,6 +311,7 @@ def test_segments_are_by_values_and_by_thirds(client, tmp_path):
     log = logged(client, tmp_path / "log.parquet", "named")
     found = earned(client, "named", by="kind")
     check(found, log)
+    assert found["columns"] == ["age", "kind"]
     contexts = [json.loads(context) for context in log["context_json"]]
     check_lines(found["segments"], log, [one["kind"] or "(missing)" for one in contexts])
     found = earned(client, "named", by="age", against="always:7")

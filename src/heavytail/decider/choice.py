@@ -12,6 +12,7 @@ from heavytail._typing import FloatArray, IntArray
 __all__ = ["Choice", "Options", "amount"]
 
 MOST_SHOWN: Final = 20  # offers in a table
+NOTHING: Final = 1e-9  # of a number beside another
 
 
 class Options(NamedTuple):
@@ -107,11 +108,13 @@ class Choice:
         return f"<div>{note(said, self.why)}{table(['offer', 'expected', ''], rows)}</div>"
 
 
-def amount(value: float) -> str:
-    """A number for people: three digits, without an exponent where it can be."""
-    if value == 0.0:
+def amount(value: float, beside: float = 0.0) -> str:
+    """A number for people: three digits, without an exponent where it can be, and 0 where it is
+    nothing ``beside`` another.
+    """
+    if abs(value) <= NOTHING * abs(beside) or value == 0.0:
         return "0"
-    if 1e-3 <= abs(value) < 1e7:
+    if 1e-3 <= abs(value) < 1e15:
         digits = max(0, 2 - int(np.floor(np.log10(abs(value)))))
         return f"{value:,.{min(digits, 5)}f}"
     return f"{value:.3g}"

@@ -69,6 +69,7 @@ SHARE: Final = 1 / 3  # of the farthest reward at the largest weight, that room 
 LONG: Final = 20  # times the decisions compared are a long time
 GROWTH: Final = 1.0  # of the logarithm of the wealth, below which nothing is extrapolated
 SHOWN_DAYS: Final = 90
+LOOKED_AT: Final = 100  # decisions whose columns are listed, and columns that are
 RECENT: Final = 7  # days that the present rate is of
 DAY: Final = 86_400.0
 ALWAYS, UNIFORM, SHADOW = "always:", "uniform", "shadow:"
@@ -126,7 +127,7 @@ def begun(part: str, store: Store, row: ModelRow) -> tuple[Fold, bool]:
     kind, _, rest = part.partition(":")
     if kind == "by":
         first = Rows(each[:3] for each in store.decided(row.id, b"", END, FIRST))
-        columns = {name for detail in first.details for name in detail.context or ()}
+        columns = _columns(first)
         if rest not in columns:
             raise _no_column(rest, columns)
         return Fold(Segments(rest, first)), len(first) == FIRST
@@ -137,11 +138,15 @@ def begun(part: str, store: Store, row: ModelRow) -> tuple[Fold, bool]:
     return Fold(Offers()), True
 
 
-def _no_column(column: str, columns: set[str]) -> Refusal:
+def _columns(rows: Rows) -> list[str]:
+    return sorted({name for detail in rows.details for name in detail.context or ()})
+
+
+def _no_column(column: str, columns: list[str]) -> Refusal:
     if not columns:
         message = "The decisions of this model have no context, so there are no segments."
     else:
-        named = ", ".join(f"'{printable(name)}'" for name in sorted(columns)[:10])
+        named = ", ".join(f"'{printable(name)}'" for name in columns[:10])
         message = f"No context has the column '{printable(column)}'. Columns are {named}."
     return Refusal(422, "bad_column", message, "by")
 
@@ -151,6 +156,7 @@ def answer(
 ) -> Earned:
     """The answer from the folds of the parts of ``asked``; they are not changed."""
     made = store.decisions(row.id)
+    first = Rows(each[:3] for each in store.decided(row.id, b"", END, LOOKED_AT))
     parts = [fold.part for fold in folds]
     if complete:
         key = min(fold.key for fold in folds)
@@ -183,6 +189,7 @@ def answer(
         others=others if others.decisions or others.rewards else None,
         by=asked.by,
         segments=segments,
+        columns=_columns(first)[:LOOKED_AT],
         days=_days(offers),
         against=against,
         level=LEVEL,
@@ -430,23 +437,23 @@ def _sentence(
     more: int | None,
     days: float | None,
 ) -> str:
-    sure = f"({100.0 * LEVEL:.4g} %, at any time)"
+    sure, far = f"({100.0 * LEVEL:.4g} %, at any time)", max(-low, high)
     if better:
         return (
-            f"It earned {amount(value)} more than {name} would have, at least {amount(low)} more "
-            f"{sure}."
+            f"It earned {amount(value)} more than {name} would have, at least {amount(low, far)} "
+            f"more {sure}."
         )
     if better is False:
         return (
-            f"It earned {amount(-value)} less than {name} would have, at least {amount(-high)} "
-            f"less {sure}."
+            f"It earned {amount(-value)} less than {name} would have, at least "
+            f"{amount(-high, far)} less {sure}."
         )
-    between = f"between {_apart(low)} and {_apart(high)} than {name} would have {sure}"
+    between = f"between {_apart(low, far)} and {_apart(high, far)} than {name} would have {sure}"
     return f"Not decided yet: it earned {between}. {_when(more, days)}"
 
 
-def _apart(value: float) -> str:
-    return f"{amount(abs(value))} {'less' if value < 0.0 else 'more'}"
+def _apart(value: float, far: float) -> str:
+    return f"{amount(abs(value), far)} {'less' if value < 0.0 else 'more'}"
 
 
 def _when(more: int | None, days: float | None) -> str:

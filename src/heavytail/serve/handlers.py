@@ -514,7 +514,7 @@ async def stats(call: Call) -> Response:
 
 
 async def page(call: Call) -> Response:
-    """A web page that shows the contents of ``/v1/stats``."""
+    """A web page that shows what each model earned and does now."""
     return Response(PAGE, media_type="text/html", headers=HEADERS)
 
 

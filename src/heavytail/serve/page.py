@@ -1,4 +1,4 @@
-"""The web page at ``GET /``: one file that fetches only ``/v1/stats``."""
+"""The web page at ``GET /``: one file that calls only the service's own ``/v1``."""
 
 from __future__ import annotations
 

@@ -162,6 +162,7 @@ class Service:
             decisions, row.pending(decisions), model.version, bool(row.paused),
             shadowed.row.name if shadowed else None, row.created, await model.report(),
             offers=model.offers, learning=self._progress(model),
+            split=name in self.live.splits,
         )  # fmt: skip
 
     def _progress(self, model: Model) -> Progress | None:

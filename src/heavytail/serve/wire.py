@@ -346,6 +346,7 @@ class ModelView(Struct, frozen=True):
         broken: why it cannot be opened, or None. For a broken model ``rounds`` and ``version`` are
             those of its log, and ``dim`` and ``spec`` may be unknown.
         learning: how much of another model's log it has learned; None once it has learned it.
+        split: whether other models share the decisions of its name.
     """
 
     name: str
@@ -363,6 +364,7 @@ class ModelView(Struct, frozen=True):
     broken: str | None = None
     offers: dict[str, OfferView] | None = None
     learning: Progress | None = None
+    split: bool = False
 
 
 class WindowStats(Struct, frozen=True):
@@ -592,6 +594,7 @@ class Earned(Struct, frozen=True):
         by: the column of the context that segments are of; None for none.
         segments: by value of that column, or by thirds of its first 1,000 numbers; None without
             ``by``.
+        columns: those of the contexts of the first 100 decisions, at most 100.
         days: of the last 90 days, those with decisions, oldest first.
         against: the comparison with a rule; None without ``against``.
         level: of the two bounds of each mean together; each line's hold by themselves.
@@ -613,6 +616,7 @@ class Earned(Struct, frozen=True):
     others: EarnedLine | None
     by: str | None
     segments: list[EarnedLine] | None
+    columns: list[str]
     days: list[EarnedDay]
     against: Uplift | None
     level: float
