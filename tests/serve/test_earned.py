@@ -16,7 +16,7 @@ from tests.serve.test_decider import begin, decider, visit
 import heavytail as ht
 from heavytail.ledger.export import write_log
 from heavytail.ledger.tokens import Token
-from heavytail.logs.wealth import Wealths, difference
+from heavytail.logs.wealth import BETS, ROOM, SHARES, Wealths, difference
 from heavytail.serve import books, chores, folding
 from heavytail.serve.earned import Asked, answer, begun
 
@@ -391,6 +391,32 @@ def test_decisions_that_expired_do_not_wait(client_alone, tmp_path, monkeypatch,
     check(found, logged(client_alone, tmp_path / "log.parquet"))
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({}, {"wait": 0.4}), ({"wait": 0.4}, {"wait": None}), ({"wait": 0.4}, {"late": "learn"})],
+)
+def test_no_reward_is_bet_on_twice_or_never_if_the_order_changes(client_alone, before, after):
+    assert client_alone.put(SHOP, json={"dim": 3, **before}).status_code == 201
+
+    def earn(count):
+        body = [{"arms": ARMS, "ids": IDS, "explore": 0.5}] * 30
+        made = client_alone.post(f"{SHOP}/decisions", json=body).json()
+        told = [{"token": one["token"], "reward": 2.0} for one in made[:count]]
+        assert client_alone.post(f"{SHOP}/rewards", json=told).status_code == 202
+
+    earn(25)
+    earned(client_alone, against="always:a")
+    assert client_alone.patch(SHOP, json=after).status_code == 200
+    earn(20)
+    end = time.monotonic() + 20.0
+    while earned(client_alone)["total"]["counted"] < 45 and time.monotonic() < end:
+        time.sleep(0.05)
+    found = earned(client_alone, against="always:a")
+    assert (found["total"]["rewards"], found["total"]["counted"]) == (45, 45)
+    assert found["total"]["decisions"] == 60
+    assert found["against"]["compared"] in range(44, 60)
+
+
 def test_a_deciders_offers(tmp_path):
     decider().save(tmp_path / "shop.ht")
     begin(tmp_path / "store", tmp_path / "shop.ht")
@@ -514,6 +540,34 @@ def test_a_difference_of_two_streams():
     assert scaled == pytest.approx((1e6 * low, 1e6 * high))
     with pytest.raises(ValueError, match="one stream each"):
         difference(Wealths(2), stream(b), 0.95)
+
+
+def possible(a, b, level):
+    """The least difference of two means that their wealths together do not rule out, by search."""
+
+    def log_wealth(values, means, sign, room):
+        unit, values = values[0], values[1:]
+        bets = BETS[unit / BETS >= room] / unit
+        shares = (SHARES / SHARES.sum())[: len(bets)]
+        logs = np.log1p(sign * np.outer(bets, values)).sum(axis=1) + np.log(shares)
+        logs = logs - len(values) * np.log1p(sign * np.outer(means, bets))
+        return np.log(0.05 + 0.95 * np.exp(np.minimum(logs, 600.0)).sum(axis=1))
+
+    first = np.linspace(0.5, 1.5, 801) * np.mean(a[1:])
+    second = np.linspace(0.5, 1.5, 801) * np.mean(b[1:])
+    wealths = log_wealth(a, first, 1.0, 0.0)[:, None]
+    wealths = wealths + log_wealth(b, second, -1.0, ROOM * max(b))
+    out = wealths > math.log(2.0 / (1.0 - level))
+    return np.where(out, math.inf, first[:, None] - second).min()
+
+
+def test_a_difference_leaves_out_no_pair_of_means_that_is_possible():
+    rng = np.random.default_rng(7)
+    for sizes in ((2000, 2000), (3000, 1000), (1000, 3000)):
+        a, b = rng.exponential(2.0, sizes[0]), rng.exponential(1.0, sizes[1])
+        least = possible(a, b, 0.95)
+        low, _ = difference(stream(a), stream(b), 0.95)
+        assert least - 0.02 < low <= least
 
 
 def test_a_lower_bound_is_that_of_a_report():

@@ -477,10 +477,15 @@ class Fold:
         key: the decision up to which decisions are counted.
         settled: the decision up to which all have an outcome or have expired.
         made: the number of decisions counted.
+        ordered: whether rewards are bet on in the order of the decisions.
     """
 
     def __init__(self, part: Part) -> None:
-        self.part = part
+        self._empty = copy.deepcopy(part)
+        self._begin(part, ordered=False)
+
+    def _begin(self, part: Part, *, ordered: bool) -> None:
+        self.part, self.ordered = part, ordered
         self.seq, self.key, self.settled, self.made = 0, b"", b"", 0
         self._again = False  # whether decisions are being counted anew
         self._odd = 0  # decisions that a recount did not find either
@@ -494,10 +499,11 @@ class Fold:
             until: the time of ``time.monotonic()`` at which to stop.
             pace: seconds of rest for each second of work, so that others have a turn.
         """
-        settled = is_settled(row)
+        if self.ordered != is_settled(row):  # no reward may be bet on in both orders
+            self._begin(copy.deepcopy(self._empty), ordered=not self.ordered)
         steps: list[Callable[[], bool]] = [
-            lambda: self._outcomes(store, row, settled),
-            lambda: self._settle(store, row, settled),
+            lambda: self._outcomes(store, row),
+            lambda: self._settle(store, row),
             lambda: self._decisions(store, row),
         ]
         for step in steps:
@@ -511,7 +517,7 @@ class Fold:
                 start = time.monotonic()
         return True
 
-    def _outcomes(self, store: Store, row: ModelRow, settled: bool) -> bool:
+    def _outcomes(self, store: Store, row: ModelRow) -> bool:
         """Fold the next outcomes; tell whether there may be more."""
         new = store.learned(row.id, self.seq, BATCH) if self.seq < row.last else []
         new = [each for each in new if each[0] <= row.last]
@@ -522,14 +528,14 @@ class Fold:
         )
         rewards = np.array([each[3] for each in new], dtype=np.float64)
         by_default = np.array([each[2] for each in new], dtype=np.float64)
-        self.part.reward(rows, rewards, by_default, not settled)
+        self.part.reward(rows, rewards, by_default, not self.ordered)
         late = [i for i, key in enumerate(rows.keys) if key <= self.settled]
         if late:
             self.part.give_up(rows.where(late), -1.0)
         self.seq = int(new[-1][0])
         return self.seq < row.last
 
-    def _settle(self, store: Store, row: ModelRow, settled: bool) -> bool:
+    def _settle(self, store: Store, row: ModelRow) -> bool:
         """Fold the next decisions that no longer wait; tell whether there may be more."""
         if self.settled >= row.swept:
             return False
@@ -538,7 +544,7 @@ class Fold:
         gone = [i for i, (*_, seq, _) in enumerate(new) if seq is None or seq > self.seq]
         if gone:
             self.part.give_up(rows.where(gone), 1.0)
-        if settled and new:
+        if self.ordered and new:
             rewards = [np.nan if reward is None else reward for *_, reward in new]
             self.part.bet(rows, np.array(rewards, dtype=np.float64))
         self.settled = rows.keys[-1] if len(new) == BATCH else row.swept
@@ -575,18 +581,19 @@ class Fold:
 
     def saved(self) -> bytes:
         """The fold as bytes."""
-        parts = (VERSION, self.seq, self.key, self.settled, self.made, self.part.saved())
-        return msgspec.msgpack.encode(parts)
+        parts = (self.seq, self.key, self.settled, self.made, self.ordered, self.part.saved())
+        return msgspec.msgpack.encode((VERSION, *parts))
 
     def restore(self, data: bytes) -> None:
         """Take the result of ``saved``; refuse anything else."""
-        version, self.seq, self.key, self.settled, self.made, part = msgspec.msgpack.decode(data)
+        version, *parts = msgspec.msgpack.decode(data)
         if version != VERSION:
             raise ValueError("another version of the sums.")
+        self.seq, self.key, self.settled, self.made, self.ordered, part = parts
         self.part.restore(part)
 
 
-VERSION: Final = 1  # of what is saved
+VERSION: Final = 2  # of what is saved
 
 
 def is_settled(row: ModelRow) -> bool:
