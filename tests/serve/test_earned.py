@@ -387,7 +387,12 @@ def test_decisions_that_expired_do_not_wait(client_alone, tmp_path, monkeypatch,
         found = earned(client_alone)
         assert (found["given_up"], found["total"]["pending"]) == (15, 0)
         assert (found["total"]["money"], found["order"]) == (10.0, "arrived")
-    assert sum(line["pending"] for line in found["offers"]) == 0
+        client_alone.patch(SHOP, json={"wait": 1000.0})
+        client_alone.post(f"{SHOP}/decisions", json=body[:4])
+        found = earned(client_alone)
+        assert found["total"]["pending"] == sum(line["pending"] for line in found["offers"]) == 4
+    else:
+        assert sum(line["pending"] for line in found["offers"]) == 0
     check(found, logged(client_alone, tmp_path / "log.parquet"))
 
 
