@@ -14,6 +14,7 @@ from tests.serve.conftest import look, serving
 from tests.serve.test_decider import begin, decider, visit
 
 import heavytail as ht
+from heavytail.ledger.details import Detail, pack
 from heavytail.ledger.export import write_log
 from heavytail.ledger.tokens import Token
 from heavytail.logs.wealth import BETS, ROOM, SHARES, Wealths, difference
@@ -494,6 +495,32 @@ def test_without_exploration_nothing_can_be_said(shop):
     found = earned(shop, against="always:none")["against"]
     assert found["why"].startswith("cannot be said: no decision explored.")
     assert (found["value"], found["better"]) == (None, None)
+
+
+def rows(*shown):
+    """Decisions: the place that was shown, its probability, and the ids that were offered."""
+    details = [
+        (b"%d" % i, arm, pack(Detail(len(ids), chance, None, ids[arm], [*ids], *[None] * 3)))
+        for i, (arm, chance, ids) in enumerate(shown)
+    ]
+    return folding.Rows(details)
+
+
+def test_the_weights_of_a_rule():
+    rule = folding.Rule("a")
+    kinds, weights = rule._weights(
+        rows(
+            (0, 0.25, "ab"),  # what the rule shows, once in four
+            (1, 0.75, "ab"),  # not what the rule shows
+            (0, 0.1, "aab"),  # at one of two places of the same offer: the rule draws one
+            (0, 0.5, "bc"),  # the rule could not show its offer: alike
+            (0, 1.0, "a"),  # nor another one: alike
+            (1, 1.0, "ab"),  # did not explore: left out
+            (0, math.nan, "ab"),  # unknown
+        )
+    )
+    assert kinds.tolist() == [0, 0, 0, 1, 1, 2, 3]
+    assert weights[:5] == pytest.approx([4.0, 0.0, 5.0, 1.0, 1.0])
 
 
 def test_few_decisions_decide_nothing(shop):
