@@ -17,6 +17,7 @@ from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 import heavytail as ht
 from heavytail.ledger.offers import unpacked
 from heavytail.logs.wealth import Wealths, difference
+from heavytail.serve.service import Limits
 from heavytail.serve.splits import Shares, unit_of
 
 OFFERS = {"a": [1.0, 0.0, 0.0], "b": [0.0, 1.0, 0.0], "c": [0.5, 0.5, 0.0]}
@@ -412,6 +413,31 @@ def test_other_workers_learn_of_new_names(pair):
     assert state(one) == state(other)
 
 
+def test_a_shadow_of_a_shadow_follows_what_decides_and_a_copy_has_the_offers(client):
+    vectors(client)
+    learn(client, 1.0, context={"n": 1})
+    for parent, body in (("shop", {"shadow": True}), ("b", {"shadow": True}), ("b", {})):
+        name = {"shop": "b"}.get(parent, "c" if body else "d")
+        ok(client.post(f"/v1/models/{parent}/fork", json={"name": name, **body}))
+    assert ok(client.get("/v1/models/c"))["shadow_of"] == "shop"
+    learn(client, 2.0, context={"n": 2})
+    assert state(client, "c") == state(client) != state(client, "d")
+    offers = [ok(client.get(f"/v1/models/{name}/offers"))["offers"] for name in ("shop", "d")]
+    assert offers[0] == offers[1]
+    assert learn(client, 3.0, name="d", context={"n": 3})
+
+
+def test_offers_are_kept_in_the_order_in_which_they_are_put_and_are_not_too_many(where):
+    with serving(where, limits=Limits(arms=3)) as client:
+        assert vectors(client)["number"] == 1
+        assert vectors(client)["number"] == 1
+        turned = dict(reversed(OFFERS.items()))
+        view = ok(client.put(f"{SHOP}/offers", json={"offers": turned}))
+        assert (view["number"], [*view["offers"]]) == (2, [*turned])
+        many = client.patch(f"{SHOP}/offers", json={"offers": {"d": [0.0, 0.0, 1.0]}})
+        assert code(many) == (413, "too_many_arms")
+
+
 # Splits
 
 
@@ -472,6 +498,8 @@ def test_what_cannot_be_split_is_refused(shop):
     split(shop, shop=0.5, b=0.5)
     assert code(shop.delete("/v1/models/b")) == (409, "has_split")
     assert code(shop.post(f"{SHOP}/promote", json={"model": "b"})) == (409, "has_split")
+    ok(shop.post(f"{SHOP}/fork", json={"name": "c"}))
+    assert code(shop.post("/v1/models/c/promote", json={"model": "shop"})) == (409, "has_split")
 
 
 def paid(client, name, count, value, unit=0):

@@ -19,7 +19,7 @@ from heavytail.ledger.export import write_log
 from heavytail.ledger.tokens import Token
 from heavytail.logs.wealth import BETS, ROOM, SHARES, Wealths, difference
 from heavytail.serve import books, chores, folding
-from heavytail.serve.earned import Asked, answer, begun
+from heavytail.serve.earned import Asked, answer, begun, uplift
 
 ARMS = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]
 IDS = ["a", "b", "none"]
@@ -523,6 +523,37 @@ def test_the_weights_of_a_rule():
     assert weights[:5] == pytest.approx([4.0, 0.0, 5.0, 1.0, 1.0])
 
 
+def test_the_only_offer_is_chosen_and_a_uniform_draw_is_explored():
+    shown = rows((0, 1.0, "a"), (0, 0.5, "ab"), (0, 0.6, "ab"), (0, math.nan, "ab"))
+    ways = [folding.CHOSEN, folding.EXPLORED, folding.CHOSEN, folding.UNKNOWN]
+    assert shown.ways.tolist() == ways
+
+
+def test_offers_shown_more_often_than_their_probabilities_say_are_not_compared():
+    rng, rule = np.random.default_rng(0), folding.Rule("a")
+    places = (rng.random(2000) < 0.5).astype(int)  # b half of the time ...
+    shown = rows(*((place, 0.1 if place else 0.9, "ab") for place in places))  # ... as if seldom
+    rule.count(shown)
+    rule.reward(shown, rng.exponential(1.0, 2000), np.zeros(2000), True)
+    assert uplift(rule, "always:a").why.startswith("cannot be said: its offers were shown more or")
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_bounds_of_a_mean_are_of_all_rewards_and_may_be_negative(shop_alone, sign):
+    rewards = [0.0] * 30 + [sign * (1.0 + k % 3) for k in range(40)]
+    for value in rewards:
+        made = shop_alone.post(f"{SHOP}/decisions", json={"arms": ARMS}).json()
+        told = {"token": made["token"], "reward": value}
+        assert shop_alone.post(f"{SHOP}/rewards", json=told).status_code == 202
+    total, wealth = earned(shop_alone)["total"], stream(rewards)
+    part, inverse = wealth.rows[0] / len(rewards), math.log(40.0)
+    low, high = wealth.lower(inverse)[0], wealth.upper(inverse)[0]
+    bounds = (low * part, high) if sign > 0.0 else (low, high * part)
+    assert (total["low"], total["high"]) == pytest.approx(bounds)
+    assert total["low"] < total["mean"] < total["high"]
+    assert (total["low"] < 0.0) == (sign < 0.0)
+
+
 def test_few_decisions_decide_nothing(shop):
     play(shop, 4)
     found = earned(shop, against="always:none")["against"]
@@ -586,9 +617,9 @@ def possible(a, b, level):
         return np.log(0.05 + 0.95 * np.exp(np.minimum(logs, 600.0)).sum(axis=1))
 
     first = np.linspace(0.5, 1.5, 801) * np.mean(a[1:])
-    second = np.linspace(0.5, 1.5, 801) * np.mean(b[1:])
+    second = np.linspace(0.5, 3.0, 2001) * np.mean(b[1:])
     wealths = log_wealth(a, first, 1.0, 0.0)[:, None]
-    wealths = wealths + log_wealth(b, second, -1.0, ROOM * max(b))
+    wealths = wealths + log_wealth(b, second, -1.0, ROOM * max(*a, *b))
     out = wealths > math.log(2.0 / (1.0 - level))
     return np.where(out, math.inf, first[:, None] - second).min()
 
@@ -600,6 +631,15 @@ def test_a_difference_leaves_out_no_pair_of_means_that_is_possible():
         least = possible(a, b, 0.95)
         low, _ = difference(stream(a), stream(b), 0.95)
         assert least - 0.02 < low <= least
+
+
+def test_a_prize_that_one_of_two_alike_has_not_seen_yet_does_not_tell_them_apart():
+    rng = np.random.default_rng(9)
+    for _ in range(20):
+        values = (rng.random((2, 2000)) < 0.2) * 1.0
+        values[0, 1500] = 1000.0  # one in thousands of decisions
+        low, high = difference(stream(values[0]), stream(values[1]), 0.95)
+        assert low <= 0.0 <= high
 
 
 def test_a_lower_bound_is_that_of_a_report():

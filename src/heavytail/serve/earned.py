@@ -265,15 +265,13 @@ NAMES: Final = ("all", "chosen", "explored", "unknown", "others")
 def _lines(sums: Sums, made: int) -> list[EarnedLine]:
     wealths, inverse = sums.wealths, math.log(2.0 / (1.0 - LEVEL))
     floor = 0.0 if float(wealths.low.min()) >= 0.0 else None  # of all rewards, not of each group
-    low = wealths.lower(inverse, floor)
-    high = wealths.upper(inverse)
+    low, high = wealths.lower(inverse, floor), wealths.upper(inverse)
+    part = wealths.rows / np.maximum(wealths.count, 1.0)  # those before the first that paid were 0
+    low, high = np.minimum(low, low * part), np.maximum(high, high * part)
     lines = []
     for place in range(sums.counts.shape[1]):
         counts, n = sums.counts[:, place], int(wealths.count[place])
         stated = n >= FEW and wealths.unit[place] > 0.0
-        least = float(low[place])
-        if floor is not None:  # rewards before the first that paid are taken to be 0
-            least *= float(wealths.rows[place]) / max(n, 1)
         lines.append(
             EarnedLine(
                 name=NAMES[place] if place < len(NAMES) else "",
@@ -285,7 +283,7 @@ def _lines(sums: Sums, made: int) -> list[EarnedLine]:
                 money=float(counts[MONEY]),
                 counted=n,
                 mean=float(wealths.total[place] / n) if n else None,
-                low=least if stated else None,
+                low=float(low[place]) if stated else None,
                 high=float(high[place]) if stated and wealths.rows[place] >= FEW else None,
             )
         )
