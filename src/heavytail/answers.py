@@ -221,15 +221,17 @@ class SplitDifference(TypedDict):
     """What a decision of a model earns more than one of the model that has the name.
 
     Attributes:
-        low: lower bound, at every time; None before enough rewards came.
+        low: lower bound, at every time, from the first of each unit; None if there is none.
         high: upper bound, likewise.
         better: whether it earns more; None where that is not decided.
+        why: the reason why there are no bounds; "" if there are.
     """
 
     model: str
     low: float | None
     high: float | None
     better: bool | None
+    why: str
 
 
 class SplitView(TypedDict):

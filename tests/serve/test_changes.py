@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import re
+import time
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -14,6 +16,9 @@ from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 
 import heavytail as ht
 from heavytail.ledger.offers import unpacked
+from heavytail.logs.wealth import Wealths, difference
+from heavytail.serve.service import Limits
+from heavytail.serve.splits import Shares, unit_of
 
 OFFERS = {"a": [1.0, 0.0, 0.0], "b": [0.0, 1.0, 0.0], "c": [0.5, 0.5, 0.0]}
 FEATURES = {"a": {"price": 1.0}, "b": {"price": 2.0}, "c": {"price": 3.0}}
@@ -409,6 +414,31 @@ def test_other_workers_learn_of_new_names(pair):
     assert state(one) == state(other)
 
 
+def test_a_shadow_of_a_shadow_follows_what_decides_and_a_copy_has_the_offers(client):
+    vectors(client)
+    learn(client, 1.0, context={"n": 1})
+    for parent, body in (("shop", {"shadow": True}), ("b", {"shadow": True}), ("b", {})):
+        name = {"shop": "b"}.get(parent, "c" if body else "d")
+        ok(client.post(f"/v1/models/{parent}/fork", json={"name": name, **body}))
+    assert ok(client.get("/v1/models/c"))["shadow_of"] == "shop"
+    learn(client, 2.0, context={"n": 2})
+    assert state(client, "c") == state(client) != state(client, "d")
+    offers = [ok(client.get(f"/v1/models/{name}/offers"))["offers"] for name in ("shop", "d")]
+    assert offers[0] == offers[1]
+    assert learn(client, 3.0, name="d", context={"n": 3})
+
+
+def test_offers_are_kept_in_the_order_in_which_they_are_put_and_are_not_too_many(where):
+    with serving(where, limits=Limits(arms=3)) as client:
+        assert vectors(client)["number"] == 1
+        assert vectors(client)["number"] == 1
+        turned = dict(reversed(OFFERS.items()))
+        view = ok(client.put(f"{SHOP}/offers", json={"offers": turned}))
+        assert (view["number"], [*view["offers"]]) == (2, [*turned])
+        many = client.patch(f"{SHOP}/offers", json={"offers": {"d": [0.0, 0.0, 1.0]}})
+        assert code(many) == (413, "too_many_arms")
+
+
 # Splits
 
 
@@ -469,6 +499,8 @@ def test_what_cannot_be_split_is_refused(shop):
     split(shop, shop=0.5, b=0.5)
     assert code(shop.delete("/v1/models/b")) == (409, "has_split")
     assert code(shop.post(f"{SHOP}/promote", json={"model": "b"})) == (409, "has_split")
+    ok(shop.post(f"{SHOP}/fork", json={"name": "c"}))
+    assert code(shop.post("/v1/models/c/promote", json={"model": "shop"})) == (409, "has_split")
 
 
 def paid(client, name, count, value, unit=0):
@@ -498,12 +530,114 @@ def test_a_split_says_which_model_earns_more_by_what_came_since_it_began(shop, w
         mine = [value for name, value in seen if name == line["name"]]
         assert (line["decisions"], line["rewards"], line["pending"]) == (len(mine), len(mine), 0)
         assert line["money"] == pytest.approx(sum(mine))
-    (difference,) = view["differences"]
-    assert difference["better"] is True
-    assert 0.0 < difference["low"] < 2.0 / 1.5 < difference["high"]
+    (found,) = view["differences"]
+    assert found["better"] is True
+    assert 0.0 < found["low"] < 2.0 / 1.5 < found["high"]
     assert "You may stop" in view["sentences"][0]
     with restarted(where, shop) as again:
         assert ok(again.get(f"{SHOP}/split"))["earned"] == view["earned"]
+
+
+def test_a_split_compares_what_decisions_earn_and_not_what_buyers_pay(client):
+    """Four in ten buy at 1 from b, one in ten at 2 from shop."""
+    rng = np.random.default_rng(5)
+    spec = {"dim": 3, "wait": 3600.0}
+    ok(client.put(SHOP, json=spec))
+    ok(client.post(f"{SHOP}/fork", json={"name": "b"}))
+    split(client, shop=0.5, b=0.5)
+    sold, price = {"shop": 0.1, "b": 0.4}, {"shop": 2.0, "b": 1.0}
+    made = []
+    for first in range(0, 3000, 1000):
+        bodies = [{"arms": ARMS, "unit": first + i} for i in range(1000)]
+        made += ok(client.post(f"{SHOP}/decisions", json=bodies))
+    rewards = [
+        {"token": each["token"], "reward": price[each["model"]]}
+        for each in made
+        if rng.random() < sold[each["model"]]
+    ]
+    ok(client.post(f"{SHOP}/rewards", json=rewards))
+
+    def compared():
+        view = ok(client.get(f"{SHOP}/split"))
+        return view["differences"][0], view["sentences"][0]
+
+    assert "too few rewards" in compared()[1]  # none has expired
+    for name in ("shop", "b"):
+        ok(client.patch(f"/v1/models/{name}", json={"wait": None}))
+    found, sentence = compared()
+    assert (found["low"], found["better"]) == (None, None)
+    assert re.search(r"as [0-9,]+ of [0-9,]+ decisions of \w+ have no reward", sentence)
+    ok(client.patch("/v1/models/b", json={"wait": 0.2}))
+    found, sentence = compared()
+    assert (found["high"], found["better"]) == (None, None)
+    assert "cannot be compared" in sentence
+    ok(client.patch(SHOP, json={"wait": 0.2, "default_reward": 0.0}))  # as silence counts in b
+    end = time.monotonic() + 20.0
+    while (found := compared()[0])["better"] is None and time.monotonic() < end:
+        time.sleep(0.1)
+    assert found["better"] is True
+    assert 0.0 < found["low"] < 0.2 < found["high"]
+
+
+def test_decisions_of_a_unit_count_once_in_a_comparison(shop, where):
+    """They resemble each other: 20 customers who return 100 times are 20, not 2,000."""
+    ok(shop.post(f"{SHOP}/fork", json={"name": "b"}))
+    split(shop, shop=0.5, b=0.5)
+
+    def counted(client):
+        view = ok(client.get(f"{SHOP}/split"))
+        return sum(line["counted"] for line in view["earned"]), view["differences"][0]["low"]
+
+    for _ in range(20):
+        paid(shop, "shop", 40, lambda name: 1.0 + (name == "b"))
+    assert counted(shop) == (40, None)
+    for _ in range(3):
+        ok(shop.post(f"{SHOP}/decisions", json={"arms": ARMS}))  # not rewarded
+    made = ok(shop.post(f"{SHOP}/decisions", json=[{"arms": ARMS}] * 60))  # without a unit
+    ok(shop.post(f"{SHOP}/rewards", json=[{"token": m["token"], "reward": 1.0} for m in made]))
+    assert counted(shop)[0] == 100
+    with restarted(where, shop) as again:
+        paid(again, "shop", 50, lambda name: 1.0)
+        assert counted(again)[0] == 110
+
+
+def test_other_shares_begin_another_comparison(shop):
+    """Else a model that gets more when all earn more would seem better."""
+    ok(shop.post(f"{SHOP}/fork", json={"name": "b"}))
+    first = split(shop, shop=0.9, b=0.1)["created"]
+    assert split(shop, shop=0.9, b=0.1)["created"] == first
+    paid(shop, "shop", 20, lambda name: 1.0)
+    view = split(shop, shop=0.5, b=0.5)
+    assert view["created"] > first
+    assert [line["decisions"] for line in view["earned"]] == [0, 0]
+
+
+def test_units_are_drawn_anew_for_each_name_and_alone():
+    shares = Shares({1: 0.5, 2: 0.5}, 0.0)
+    first, second = (
+        np.array([shares.choose(name, f"int {unit}") for unit in range(4000)])
+        for name in ("shop", "other")
+    )
+    assert 0.45 < np.mean(first == second) < 0.55
+    alone = [shares.choose("shop", unit_of(None)) for _ in range(4000)]
+    assert 0.45 < np.mean(np.equal(alone, 1)) < 0.55
+
+
+def test_several_differences_share_their_level(shop):
+    rng = np.random.default_rng(8)
+    for name in ("b", "c", "d"):
+        ok(shop.post(f"{SHOP}/fork", json={"name": name}))
+    split(shop, shop=0.25, b=0.25, c=0.25, d=0.25)
+    seen = paid(shop, "shop", 1000, lambda name: rng.exponential(1.0))
+    streams = {}
+    for model in ("shop", "b"):
+        values = np.array([value for name, value in seen if name == model])
+        streams[model] = Wealths()
+        streams[model].add(np.zeros(len(values), dtype=np.int64), values)
+    found = ok(shop.get(f"{SHOP}/split"))["differences"][0]
+    wanted = difference(streams["b"], streams["shop"], 1.0 - 0.05 / 3.0)
+    assert found["model"] == "b"
+    assert (found["low"], found["high"]) == pytest.approx(wanted)
 
 
 def test_models_that_earn_the_same_are_never_told_apart(client):

@@ -298,7 +298,7 @@ def test_what_waits_is_named_where_nothing_counts_yet(client, tmp_path):
     view = client.get(f"{SHOP}/split").json()
     assert sum(line["share"] for line in view["earned"]) == pytest.approx(1.0)
     assert all(line["share"] > 0.1 for line in view["earned"])
-    assert "Those of the last 7 days (wait) do not count yet." in view["sentences"][0]
+    assert "Decisions of the last 7 days (wait) do not count yet." in view["sentences"][0]
     words = client.get(f"{SHOP}/earned").json()["sentences"]
     assert "Means and bounds leave out decisions of the last 7 days (wait)." in words
     client.patch(SHOP, json={"wait": None, "default_reward": None})

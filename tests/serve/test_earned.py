@@ -14,11 +14,12 @@ from tests.serve.conftest import look, serving
 from tests.serve.test_decider import begin, decider, visit
 
 import heavytail as ht
+from heavytail.ledger.details import Detail, pack
 from heavytail.ledger.export import write_log
 from heavytail.ledger.tokens import Token
-from heavytail.logs.wealth import Wealths, difference
+from heavytail.logs.wealth import BETS, ROOM, SHARES, Wealths, difference
 from heavytail.serve import books, chores, folding
-from heavytail.serve.earned import Asked, answer, begun
+from heavytail.serve.earned import Asked, answer, begun, uplift
 
 ARMS = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]
 IDS = ["a", "b", "none"]
@@ -388,8 +389,39 @@ def test_decisions_that_expired_do_not_wait(client_alone, tmp_path, monkeypatch,
         found = earned(client_alone)
         assert (found["given_up"], found["total"]["pending"]) == (15, 0)
         assert (found["total"]["money"], found["order"]) == (10.0, "arrived")
-    assert sum(line["pending"] for line in found["offers"]) == 0
+        client_alone.patch(SHOP, json={"wait": 1000.0})
+        client_alone.post(f"{SHOP}/decisions", json=body[:4])
+        found = earned(client_alone)
+        assert found["total"]["pending"] == sum(line["pending"] for line in found["offers"]) == 4
+    else:
+        assert sum(line["pending"] for line in found["offers"]) == 0
     check(found, logged(client_alone, tmp_path / "log.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({}, {"wait": 0.4}), ({"wait": 0.4}, {"wait": None}), ({"wait": 0.4}, {"late": "learn"})],
+)
+def test_no_reward_is_bet_on_twice_or_never_if_the_order_changes(client_alone, before, after):
+    assert client_alone.put(SHOP, json={"dim": 3, **before}).status_code == 201
+
+    def earn(count):
+        body = [{"arms": ARMS, "ids": IDS, "explore": 0.5}] * 30
+        made = client_alone.post(f"{SHOP}/decisions", json=body).json()
+        told = [{"token": one["token"], "reward": 2.0} for one in made[:count]]
+        assert client_alone.post(f"{SHOP}/rewards", json=told).status_code == 202
+
+    earn(25)
+    earned(client_alone, against="always:a")
+    assert client_alone.patch(SHOP, json=after).status_code == 200
+    earn(20)
+    end = time.monotonic() + 20.0
+    while earned(client_alone)["total"]["counted"] < 45 and time.monotonic() < end:
+        time.sleep(0.05)
+    found = earned(client_alone, against="always:a")
+    assert (found["total"]["rewards"], found["total"]["counted"]) == (45, 45)
+    assert found["total"]["decisions"] == 60
+    assert found["against"]["compared"] in range(44, 60)
 
 
 def test_a_deciders_offers(tmp_path):
@@ -466,6 +498,63 @@ def test_without_exploration_nothing_can_be_said(shop):
     assert (found["value"], found["better"]) == (None, None)
 
 
+def rows(*shown):
+    """Decisions: the place that was shown, its probability, and the ids that were offered."""
+    details = [
+        (b"%d" % i, arm, pack(Detail(len(ids), chance, None, ids[arm], [*ids], *[None] * 3)))
+        for i, (arm, chance, ids) in enumerate(shown)
+    ]
+    return folding.Rows(details)
+
+
+def test_the_weights_of_a_rule():
+    rule = folding.Rule("a")
+    kinds, weights = rule._weights(
+        rows(
+            (0, 0.25, "ab"),  # what the rule shows, once in four
+            (1, 0.75, "ab"),  # not what the rule shows
+            (0, 0.1, "aab"),  # at one of two places of the same offer: the rule draws one
+            (0, 0.5, "bc"),  # the rule could not show its offer: alike
+            (0, 1.0, "a"),  # nor another one: alike
+            (1, 1.0, "ab"),  # did not explore: left out
+            (0, math.nan, "ab"),  # unknown
+        )
+    )
+    assert kinds.tolist() == [0, 0, 0, 1, 1, 2, 3]
+    assert weights[:5] == pytest.approx([4.0, 0.0, 5.0, 1.0, 1.0])
+
+
+def test_the_only_offer_is_chosen_and_a_uniform_draw_is_explored():
+    shown = rows((0, 1.0, "a"), (0, 0.5, "ab"), (0, 0.6, "ab"), (0, math.nan, "ab"))
+    ways = [folding.CHOSEN, folding.EXPLORED, folding.CHOSEN, folding.UNKNOWN]
+    assert shown.ways.tolist() == ways
+
+
+def test_offers_shown_more_often_than_their_probabilities_say_are_not_compared():
+    rng, rule = np.random.default_rng(0), folding.Rule("a")
+    places = (rng.random(2000) < 0.5).astype(int)  # b half of the time ...
+    shown = rows(*((place, 0.1 if place else 0.9, "ab") for place in places))  # ... as if seldom
+    rule.count(shown)
+    rule.reward(shown, rng.exponential(1.0, 2000), np.zeros(2000), True)
+    assert uplift(rule, "always:a").why.startswith("cannot be said: its offers were shown more or")
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_bounds_of_a_mean_are_of_all_rewards_and_may_be_negative(shop_alone, sign):
+    rewards = [0.0] * 30 + [sign * (1.0 + k % 3) for k in range(40)]
+    for value in rewards:
+        made = shop_alone.post(f"{SHOP}/decisions", json={"arms": ARMS}).json()
+        told = {"token": made["token"], "reward": value}
+        assert shop_alone.post(f"{SHOP}/rewards", json=told).status_code == 202
+    total, wealth = earned(shop_alone)["total"], stream(rewards)
+    part, inverse = wealth.rows[0] / len(rewards), math.log(40.0)
+    low, high = wealth.lower(inverse)[0], wealth.upper(inverse)[0]
+    bounds = (low * part, high) if sign > 0.0 else (low, high * part)
+    assert (total["low"], total["high"]) == pytest.approx(bounds)
+    assert total["low"] < total["mean"] < total["high"]
+    assert (total["low"] < 0.0) == (sign < 0.0)
+
+
 def test_few_decisions_decide_nothing(shop):
     play(shop, 4)
     found = earned(shop, against="always:none")["against"]
@@ -515,6 +604,43 @@ def test_a_difference_of_two_streams():
     assert scaled == pytest.approx((1e6 * low, 1e6 * high))
     with pytest.raises(ValueError, match="one stream each"):
         difference(Wealths(2), stream(b), 0.95)
+
+
+def possible(a, b, level):
+    """The least difference of two means that their wealths together do not rule out, by search."""
+
+    def log_wealth(values, means, sign, room):
+        unit, values = values[0], values[1:]
+        bets = BETS[unit / BETS >= room] / unit
+        shares = (SHARES / SHARES.sum())[: len(bets)]
+        logs = np.log1p(sign * np.outer(bets, values)).sum(axis=1) + np.log(shares)
+        logs = logs - len(values) * np.log1p(sign * np.outer(means, bets))
+        return np.log(0.05 + 0.95 * np.exp(np.minimum(logs, 600.0)).sum(axis=1))
+
+    first = np.linspace(0.5, 1.5, 801) * np.mean(a[1:])
+    second = np.linspace(0.5, 3.0, 2001) * np.mean(b[1:])
+    wealths = log_wealth(a, first, 1.0, 0.0)[:, None]
+    wealths = wealths + log_wealth(b, second, -1.0, ROOM * max(*a, *b))
+    out = wealths > math.log(2.0 / (1.0 - level))
+    return np.where(out, math.inf, first[:, None] - second).min()
+
+
+def test_a_difference_leaves_out_no_pair_of_means_that_is_possible():
+    rng = np.random.default_rng(7)
+    for sizes in ((2000, 2000), (3000, 1000), (1000, 3000)):
+        a, b = rng.exponential(2.0, sizes[0]), rng.exponential(1.0, sizes[1])
+        least = possible(a, b, 0.95)
+        low, _ = difference(stream(a), stream(b), 0.95)
+        assert least - 0.02 < low <= least
+
+
+def test_a_prize_that_one_of_two_alike_has_not_seen_yet_does_not_tell_them_apart():
+    rng = np.random.default_rng(9)
+    for _ in range(20):
+        values = (rng.random((2, 2000)) < 0.2) * 1.0
+        values[0, 1500] = 1000.0  # one in thousands of decisions
+        low, high = difference(stream(values[0]), stream(values[1]), 0.95)
+        assert low <= 0.0 <= high
 
 
 def test_a_lower_bound_is_that_of_a_report():

@@ -40,7 +40,8 @@ FAR: Final = 1e300  # units, beyond which a value counts as this
 HALVINGS: Final = 8  # of an interval, before ...
 STEPS: Final = 40  # of Newton's method, at most
 LEAST: Final = -1.0 + 1e-12  # of a bet times a mean
-SPLITS: Final = 33  # of the evidence between two streams
+SPLITS: Final = 129  # of the evidence between two streams
+CASH: Final = 0.05  # of the wealth of each of two streams that is not bet
 FIELDS: Final = ("count", "before", "total", "rest", "unit", "low", "high", "up", "down")
 
 
@@ -205,10 +206,11 @@ def _least(
         middle = 0.5 * (best + high)
         out = over(middle)[0] > 0.0
         best, high = np.where(out, middle, best), np.where(out, high, middle)
+    most = np.where(target >= 0.0, high, np.inf)  # at the average, no wealth is above 1
     for _ in range(STEPS):
         above, fall = over(best)
         step = np.where(above > 0.0, above / fall, 0.0)
-        best = np.minimum(best + step, high)
+        best = np.minimum(best + step, most)
         if np.all(step <= 1e-13 * np.abs(best)):
             break
     result = low.copy()
@@ -221,8 +223,9 @@ def difference(a: Wealths, b: Wealths, level: float) -> tuple[float, float]:
     every time with probability ``level``.
 
     The wealth that rules out a mean of ``a`` times the one that rules out a mean of ``b`` is a
-    martingale too: all pairs of means at which the product is below 1/delta are possible. Upper
-    bounds leave :data:`ROOM`, and so both ends are approximate.
+    martingale too: all pairs of means at which the product is below 1/delta are possible. A part of
+    each wealth is not bet, so that neither falls below it. Upper bounds leave :data:`ROOM` by
+    the farthest value of either stream, and so both ends are approximate.
     """
     if len(a) != 1 or len(b) != 1:
         raise ValueError("difference: a and b must have one stream each.")
@@ -233,12 +236,20 @@ def difference(a: Wealths, b: Wealths, level: float) -> tuple[float, float]:
 
 def _gap(a: Wealths, b: Wealths, log_inverse: float) -> float:
     """The least difference of two means that are possible together."""
-    parts = np.linspace(-2.0, log_inverse + 2.0, SPLITS)
+    parts = np.linspace(math.log(CASH), log_inverse - math.log(CASH), SPLITS)
     many = np.zeros(SPLITS, dtype=np.int64)
     first, second = Wealths(0), Wealths(0)
     for twin, one in ((first, a), (second, b)):
         for name in FIELDS:
             setattr(twin, name, getattr(one, name)[many])
-    lows, highs = first.lower(parts), second.upper(log_inverse - parts)
-    # Between two parts neither end is beyond those of its neighbours.
-    return float(np.min(lows[:-1] - highs[1:]))
+    down, up = max(-a.low[0], -b.low[0]), max(a.high[0], b.high[0])
+    lows = first.lower(_bet(parts), ROOM * down)
+    highs = second.upper(_bet(log_inverse - parts), ROOM * up)
+    # Both fall. A pair whose first wealth is between two parts has a first mean of at least the
+    # lower end of the later part, and a second one of at most the upper end of the earlier part.
+    return float(np.min(lows[1:] - highs[:-1]))
+
+
+def _bet(logs: FloatArray) -> FloatArray:
+    """The logarithm of what the bets must have become for the whole wealth to have become this."""
+    return np.log(np.maximum(np.exp(logs) - CASH, 1e-300) / (1.0 - CASH))

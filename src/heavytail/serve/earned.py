@@ -48,7 +48,7 @@ from heavytail.serve.wire import Earned, EarnedBound, EarnedDay, EarnedLine, Ear
 
 __all__ = [
     "LEVEL",
-    "WITH_ROOM",
+    "OF_SPLIT",
     "Asked",
     "Stream",
     "answer",
@@ -70,6 +70,7 @@ LONG: Final = 20  # times the decisions compared are a long time
 GROWTH: Final = 1.0  # of the logarithm of the wealth, below which nothing is extrapolated
 SHOWN_DAYS: Final = 90
 LOOKED_AT: Final = 100  # decisions whose columns are listed, and columns that are
+SILENT: Final = 0.1  # of decisions, above which those without a reward could decide it
 RECENT: Final = 7  # days that the present rate is of
 DAY: Final = 86_400.0
 ALWAYS, UNIFORM, SHADOW = "always:", "uniform", "shadow:"
@@ -78,6 +79,10 @@ BETTING: Final = EarnedBound("betting", True, True, "no reward is below 0")
 WITH_ROOM: Final = EarnedBound(
     "betting with room", True, False,
     f"no reward lies more than {ROOM:g} times as far out as the farthest so far",
+)  # fmt: skip
+OF_SPLIT: Final = EarnedBound(
+    "betting with room", True, False,
+    f"{WITH_ROOM.assumes}, and units, or decisions without one, do not influence each other",
 )  # fmt: skip
 OF_UPLIFT: Final = EarnedBound(
     "betting with room", True, False,
@@ -206,7 +211,7 @@ class Stream(NamedTuple):
     line: EarnedLine
     wealth: Wealths
     complete: bool
-    wait: float | None
+    silence: tuple[float, float] | None  # after how long it counts as what; None where it does not
 
 
 def since(start: float) -> str:
@@ -220,22 +225,36 @@ def stream(row: ModelRow, store: Store, fold: Fold, complete: bool) -> Stream:
     part = _with_tail(fold, Rows(rows))
     assert isinstance(part, Since)
     line = _named(_lines(part.sums, 0)[1], row.name)
-    return Stream(line, part.sums.wealths.stream(1), complete, expires_after(row))
+    return Stream(line, part.sums.wealths.stream(1), complete, _silence(row))
 
 
-def compared(first: Stream, other: Stream, level: float) -> tuple[float, float] | None:
-    """Bounds of what a decision of ``other`` earns more than one of ``first``, that hold at every
-    time; None before enough rewards came.
-    """
-    if min(len_of(each) for each in (first, other)) < FEW:
+def _silence(row: ModelRow) -> tuple[float, float] | None:
+    if not is_settled(row):
         return None
+    spec = msgspec.json.decode(row.spec)
+    return spec["wait"], spec.get("default_reward") or 0.0
+
+
+def compared(first: Stream, other: Stream, level: float) -> tuple[float, float] | str:
+    """Bounds of what a decision of ``other`` earns more than one of ``first``, that hold at every
+    time; or why there are none.
+    """
+    if first.silence != other.silence:
+        return "cannot be compared, as they differ in wait, late or default_reward"
+    for line, _, _, silence in (first, other):
+        silent = line.decisions - line.rewards
+        if silence is None and silent > SILENT * line.decisions:
+            return (
+                f"not decided yet, as {silent:,} of {line.decisions:,} decisions of {line.name} "
+                "have no reward. If silence means that nothing was earned, say after how long: "
+                "wait"
+            )
+    if min(each.wealth.rows[0] for each in (first, other)) < FEW:
+        return "not decided yet, too few rewards have come"
     low, high = difference(other.wealth, first.wealth, level)
-    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
-
-
-def len_of(each: Stream) -> int:
-    """Rewards that bounds rest on."""
-    return int(each.wealth.rows[0])
+    if math.isfinite(low) and math.isfinite(high):
+        return low, high
+    return "not decided yet, as a reward is too large to be added up"
 
 
 def _with_tail(fold: Fold, tail: Rows) -> Part:
@@ -254,15 +273,13 @@ NAMES: Final = ("all", "chosen", "explored", "unknown", "others")
 def _lines(sums: Sums, made: int) -> list[EarnedLine]:
     wealths, inverse = sums.wealths, math.log(2.0 / (1.0 - LEVEL))
     floor = 0.0 if float(wealths.low.min()) >= 0.0 else None  # of all rewards, not of each group
-    low = wealths.lower(inverse, floor)
-    high = wealths.upper(inverse)
+    low, high = wealths.lower(inverse, floor), wealths.upper(inverse)
+    part = wealths.rows / np.maximum(wealths.count, 1.0)  # those before the first that paid were 0
+    low, high = np.minimum(low, low * part), np.maximum(high, high * part)
     lines = []
     for place in range(sums.counts.shape[1]):
         counts, n = sums.counts[:, place], int(wealths.count[place])
         stated = n >= FEW and wealths.unit[place] > 0.0
-        least = float(low[place])
-        if floor is not None:  # rewards before the first that paid are taken to be 0
-            least *= float(wealths.rows[place]) / max(n, 1)
         lines.append(
             EarnedLine(
                 name=NAMES[place] if place < len(NAMES) else "",
@@ -274,7 +291,7 @@ def _lines(sums: Sums, made: int) -> list[EarnedLine]:
                 money=float(counts[MONEY]),
                 counted=n,
                 mean=float(wealths.total[place] / n) if n else None,
-                low=least if stated else None,
+                low=float(low[place]) if stated else None,
                 high=float(high[place]) if stated and wealths.rows[place] >= FEW else None,
             )
         )

@@ -15,7 +15,7 @@ from heavytail.decider.choice import amount
 from heavytail.ledger.layout import ModelRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Transaction
-from heavytail.serve.earned import LEVEL, WITH_ROOM, Stream, compared, span
+from heavytail.serve.earned import LEVEL, OF_SPLIT, Stream, compared, span
 from heavytail.serve.wire import EarnedLine, Split, SplitDifference, SplitView
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ async def write_split(service: Service, name: str, wanted: Split, who: str) -> S
         for number in sorted(shares):
             tx.check_there(number)
         old = decoded(tx.store.splits()).get(name)
-        same = old is not None and set(old.shares) == set(shares)
+        same = old is not None and old.shares == shares  # else busy times could favour a model
         split = Shares(shares, old.created if old is not None and same else tx.now)
         tx.write_split(name, msgspec.json.encode(split).decode())
         tx.audit(who, f"split {name}: {split.by_name({m.row.id: n for n, m in models.items()})}")
@@ -115,9 +115,9 @@ async def read_split(service: Service, name: str) -> SplitView:
     streams = [await service.books.stream(row, split.created) for row in rows.values()]
     streams.sort(key=lambda each: each.line.name != name)
     differences = _differences(streams)
-    wait = max((each.wait for each in streams if each.wait is not None), default=None)
+    wait = max((each.silence[0] for each in streams if each.silence is not None), default=None)
     return SplitView(
-        split.by_name(names), split.created, _lines(streams), differences, LEVEL, WITH_ROOM,
+        split.by_name(names), split.created, _lines(streams), differences, LEVEL, OF_SPLIT,
         all(each.complete for each in streams),
         [_sentence(each, name, wait) for each in differences],
     )  # fmt: skip
@@ -145,19 +145,21 @@ def _differences(streams: list[Stream]) -> list[SplitDifference]:
     differences = []
     for other in others:
         bounds = compared(first, other, level)
-        low, high = (None, None) if bounds is None else bounds
-        better = None
-        if low is not None and high is not None:
-            better = True if low > 0.0 else False if high < 0.0 else None
-        differences.append(SplitDifference(other.line.name, low, high, better))
+        if isinstance(bounds, str):
+            differences.append(SplitDifference(other.line.name, None, None, None, bounds))
+            continue
+        low, high = bounds
+        better = True if low > 0.0 else False if high < 0.0 else None
+        differences.append(SplitDifference(other.line.name, low, high, better, ""))
     return differences
 
 
 def _sentence(of: SplitDifference, name: str, wait: float | None) -> str:
     if of.low is None or of.high is None:
-        few = f"{of.model} against {name}: not decided yet, too few rewards have come."
-        aged = "" if wait is None else f" Those of the last {span(wait)} (wait) do not count yet."
-        return few + aged
+        sentence = f"{of.model} against {name}: {of.why}."
+        if wait is not None and of.why.startswith("not decided"):
+            sentence += f" Decisions of the last {span(wait)} (wait) do not count yet."
+        return sentence
     if of.better is None:
         return (
             f"{of.model} against {name}: not decided yet. A decision of {of.model} earns between "

@@ -631,15 +631,17 @@ class SplitDifference(Struct, frozen=True):
 
     Attributes:
         model: its name.
-        low: lower bound, at every time; None before enough rewards came.
+        low: lower bound, at every time, from the first of each unit; None if there is none.
         high: upper bound, likewise.
         better: whether it earns more; None where that is not decided.
+        why: the reason why there are no bounds; "" if there are.
     """
 
     model: str
     low: float | None
     high: float | None
     better: bool | None
+    why: str
 
 
 class SplitView(Struct, frozen=True):
@@ -647,7 +649,7 @@ class SplitView(Struct, frozen=True):
 
     Attributes:
         models: the share of each.
-        created: time when they began to share them.
+        created: time when they began to share them so.
         earned: what each has earned since.
         differences: of the others from the model that has the name.
         level: of all differences together, however often one looks.
