@@ -216,6 +216,8 @@ def members(content: bytes) -> dict[str, Any]:
             used += LOCAL + int.from_bytes(names[:2], "little") + len(raw)
             used += int.from_bytes(names[2:], "little") + CENTRAL
             used += len(member.orig_filename.encode()) + len(member.extra) + len(member.comment)
+            if used > len(content):
+                raise ValueError("its members overlap")
     if used != len(content):
         raise ValueError("some of its bytes belong to nothing")
     return arrays

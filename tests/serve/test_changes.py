@@ -523,8 +523,8 @@ def test_a_split_says_which_model_earns_more_by_what_came_since_it_began(shop, w
     assert shared == {"shop": True, "b": False}
     assert view["sentences"] == ["b against shop: not decided yet, too few rewards have come."]
     means, seen = {"shop": 1.0, "b": 3.0}, []
-    for k in range(4):
-        seen += paid(shop, "shop", 500, lambda name: means[name] * rng.pareto(2.5), 500 * k)
+    for k in range(8):
+        seen += paid(shop, "shop", 900, lambda name: means[name] * rng.pareto(2.5), 900 * k)
     view = ok(shop.get(f"{SHOP}/split"))
     for line in view["earned"]:
         mine = [value for name, value in seen if name == line["name"]]

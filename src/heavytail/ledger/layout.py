@@ -135,6 +135,13 @@ class ModelRow(NamedTuple):
     origin: int | None = None
     catalogue: int | None = None
 
+    @property
+    def line(self) -> tuple[int, int, int | None]:
+        """What decides, with the outcomes, which state the model has: it is another after a restore
+        and after the promotion of a shadow.
+        """
+        return self.id, self.epoch, self.follows
+
     def pending(self, decisions: int) -> int:
         """The number of waiting decisions, given the number of all."""
         return 0 if self.follows else decisions - (self.last - self.since) - self.given_up

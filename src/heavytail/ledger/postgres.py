@@ -62,6 +62,7 @@ class PostgresStore(Store):
     quick = False
     shared = True
     share = " FOR KEY SHARE"
+    alone = " FOR UPDATE"
 
     def __init__(self, address: str) -> None:
         if address.count("@") > 1 or "@" in address.partition("?")[0].rpartition("/")[2]:

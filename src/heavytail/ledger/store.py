@@ -93,6 +93,7 @@ class Store(ABC):
     quick = True  # whether a commit is so fast that nobody needs to wait elsewhere for it
     shared = False  # whether other processes write to it, from elsewhere
     share = ""  # ends a SELECT of rows that nobody may delete before the commit
+    alone = ""  # ends a SELECT of rows that nobody else may use before the commit
     group = 1  # commits that are forced to the disk at once, where a store can
     version = LAYOUT  # of its tables
 
@@ -549,6 +550,20 @@ class Transaction:
         rows = self.store.model_rows("WHERE name = ?", name)
         return rows[0] if rows else None
 
+    def locked(self, name: str) -> ModelRow | None:
+        """The same; nobody else can use the model before the commit."""
+        row = self.model(name)
+        if row is not None:
+            self.lock(row.id)
+            again = self.model(name)
+            if again is None or again.id != row.id:
+                raise Conflict(f"the model {name!r} was changed. Try again.")
+        return row
+
+    def lock(self, model: int) -> None:
+        """Wait for all who use a model; nobody else can do so before the commit."""
+        self.rows(f"SELECT id FROM model WHERE id = ?{self.store.alone}", model)
+
     def check_room(self, most: int) -> None:
         """Refuse if there are ``most`` models; nobody else can create one before the commit."""
         self.rows("UPDATE meta SET value = value WHERE name = 'models'")  # locks the row
@@ -579,10 +594,11 @@ class Transaction:
 
     def delete(self, model: int) -> None:
         """Delete a model and all its rows."""
+        self.lock(model)
         if self.rows("SELECT 1 FROM model WHERE follows = ?", model):
             raise Refusal(409, "has_shadow", "Delete the shadows of this model first.")
         self._check_learners(model)
-        self.rows("DELETE FROM model WHERE id = ?", model)  # first: waits for who decides with it
+        self.rows("DELETE FROM model WHERE id = ?", model)
         for table in MODELS:
             self.rows(f"DELETE FROM {table} WHERE model = ?", model)
         self.rows("DELETE FROM origin WHERE source = ?", model)
@@ -595,8 +611,9 @@ class Transaction:
     def _check_learners(self, model: int) -> None:
         """Refuse if another model has yet to learn a part of this one's log."""
         unfinished = self.store.model_rows(
-            "WHERE id IN (SELECT model FROM origin) AND NOT EXISTS (SELECT 1 FROM snapshot "
-            "WHERE snapshot.model = model.id AND snapshot.seq >= model.since)"
+            "WHERE (follows IS NOT NULL OR id IN (SELECT model FROM origin)) AND NOT EXISTS "
+            "(SELECT 1 FROM snapshot WHERE snapshot.model = model.id AND snapshot.seq >= COALESCE("
+            "(SELECT since FROM model AS source WHERE source.id = model.follows), model.since))"
         )
         for row in unfinished:
             if row.id != model and any(source == model for source, _ in self.store.lineage(row)):
@@ -615,7 +632,11 @@ class Transaction:
             row = self.store.model(row.follows)
         if row is None:
             raise Refusal(404, "no_model", f"There is no model {name!r} to learn from.", "learn")
-        if row.since > 0 and row.origin is None:
+        lineage = self.store.lineage(row)
+        for number, _ in sorted(lineage):
+            self.check_there(number)
+        first = self.store.model(lineage[0][0])
+        if first is None or (first.since > 0 and first.origin is None):
             message = f"A part of what {name!r} learned was in the log of a deleted model."
             raise Refusal(409, "no_log", message, "learn")
         return row.id, self.last(row.id)
@@ -750,6 +771,11 @@ class Transaction:
         self.swept(model, self.sweeping(model), -1)  # it is the outcome of no decision
         self.touched.add(model)
         return seq
+
+    def changed(self, model: int, after: int) -> bool:
+        """Whether the offers of a model, whose row is locked, were changed after an outcome."""
+        sql = "SELECT 1 FROM outcome WHERE model = ? AND seq > ? AND by_default = ? LIMIT 1"
+        return bool(self.rows(sql, model, after, CHANGE))
 
     def _count(self, model: int, counts: tuple[int, int, float, float, int]) -> None:
         before = self._counted.get(model, (0, 0, 0.0, 0.0, 0))

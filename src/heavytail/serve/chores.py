@@ -55,9 +55,8 @@ class Chores:
             (1.0, self.give_up),
             (5.0, self.snapshots),
             (LENGTH, self.count),
+            (LOOK, self.live.look),
         ]
-        if self.live.store.shared:
-            jobs.append((LOOK, self.live.look))
         self._tasks = [asyncio.create_task(_every(*job)) for job in jobs]
 
     async def stop(self) -> None:

@@ -20,7 +20,7 @@ from heavytail.serve.apart import apart
 from heavytail.serve.decider_model import adopt, model_of, spec_of
 from heavytail.serve.keeping import FORKED
 from heavytail.serve.live import reads_alike
-from heavytail.serve.model import Model, said
+from heavytail.serve.model import READY, Model, said
 from heavytail.serve.offering import check_offers
 from heavytail.serve.service import Service, check_model, check_name, encoded_spec
 from heavytail.serve.wire import DECIDER, Fork, ModelSpec, ModelView
@@ -83,7 +83,7 @@ def _unstored(spec: ModelSpec, content: bytes | None = None) -> Model:
 async def _found(service: Service, name: str, field: str) -> Model:
     """The model that a field of the request names."""
     try:
-        return await service.live.find(name)
+        return await service.live.current(name)
     except Refusal as refusal:
         raise refusal.at(field) from None
 
@@ -92,7 +92,7 @@ async def fork(service: Service, name: str, wanted: Fork, who: str) -> ModelView
     """Create a model from another: a copy or a shadow of it; or, with other settings, a model that
     learns its log anew in the background.
     """
-    model = await service.live.find(name)
+    model = await service.live.current(name)
     check_name(wanted.name)
     if wanted.name in service.models:
         raise Refusal(409, "another_model", "Another model has this name.", "name")
@@ -204,12 +204,9 @@ async def promote(service: Service, name: str, other: str, who: str) -> ModelVie
     """Let two models change their names in one commit. A shadow that is promoted has its own log
     from then on.
     """
-    first, second = await service.live.find(name), await _found(service, other, "model")
+    first, second = await service.live.current(name), await _found(service, other, "model")
     if first is second:
         raise Refusal(422, "same_model", "A model cannot take over its own name.", "model")
-    if second.unready:
-        message = f"Model {other!r} has not learned the log yet. Wait for it."
-        raise Refusal(409, "learning", message, "model")
     if not _exchangeable(first, second):
         message = (
             f"{other!r} needs other requests than {name!r}: the clients' next calls would be "
@@ -232,11 +229,14 @@ async def promote(service: Service, name: str, other: str, who: str) -> ModelVie
         old, new = rows
         assert old is not None
         assert new is not None
+        if second.version < READY * (new.since if new.follows is None else tx.last(new.follows)):
+            message = f"Model {other!r} has not learned the log yet. Wait for it."
+            raise Refusal(409, "learning", message, "model")
         if new.follows is not None:
             tx.detach(new)
         tx.swap_names(old, new)
         tx.audit(who, f"promote {other} to {name}")
 
     await service.commits.do(work)
-    await service.live.renamed(first, second)
+    await service.live.refresh()
     return await service.describe(name)

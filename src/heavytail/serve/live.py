@@ -41,6 +41,7 @@ BATCH = 2048  # outcomes that are learned between two requests
 AWAY = 16  # of a model so large that they are learned in a thread
 LATER = 5.0  # seconds that a request waits for a model to learn the log of another
 SOON = 1.0  # seconds after which a reward is answered that is not learned yet
+BRIEF = 0.1  # seconds that a look at other processes waits for models that learn a log
 
 Named = TypeVar("Named", Model, "Broken")
 News = list[tuple[Model, list[OutcomeRow] | None]]  # None: more than can be learned at once
@@ -64,6 +65,7 @@ class Live:
         broken: those that cannot be opened, by name.
         splits: models that share a name's decisions, by that name.
         started: whether all models have been loaded.
+        doubtful: whether the store failed before the last changes were read.
     """
 
     def __init__(self, store: Store) -> None:
@@ -73,7 +75,7 @@ class Live:
         self.commits = Commits(store, self._news, self._learn)
         self.splits: dict[str, Shares] = {}
         self.time = Clock(store)
-        self.started = False
+        self.started = self.doubtful = False
 
     async def start(self) -> None:
         """Bring every model to the end of its log."""
@@ -108,16 +110,21 @@ class Live:
             await self.look()
         return self[name]
 
+    async def current(self, name: str) -> Model:
+        """The model that has the name in the store now, for a request that changes it."""
+        await self.look()
+        return self[name]
+
     async def row(self, name: str) -> ModelRow:
-        """The row of a model, even of a broken one."""
-        if name not in self.models and name not in self.broken:
-            await self.look()
+        """The row of the same, even of a broken one."""
+        await self.look()
         return self.broken[name].row if name in self.broken else self[name].row
 
-    def forget(self, name: str) -> None:
-        """Drop a deleted model."""
-        self.models.pop(name, None)
-        self.broken.pop(name, None)
+    def forget(self, number: int) -> None:
+        """Drop a deleted model, whichever name it has here."""
+        for names in (self.models, self.broken):
+            for name in [name for name, each in names.items() if each.row.id == number]:
+                del names[name]
 
     async def renewed(self, model: Model) -> Model:
         """The model that now has the name of ``model``; it may be a different one."""
@@ -125,35 +132,56 @@ class Live:
         return self[model.row.name]
 
     async def look(self) -> None:
-        """Read what other processes did: new, deleted, restored, renamed or changed models, offers,
-        splits and outcomes.
+        """Read what other processes did."""
+        if self.store.shared or self.doubtful:
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Read all changes: new, deleted, restored, renamed or changed models, offers, splits and
+        outcomes.
         """
-        if not self.store.shared:
-            return
+        self.doubtful = False
+        try:
+            await self._refresh()
+        except StoreError:
+            self.doubtful = True
+            raise
+
+    async def _refresh(self) -> None:
         known = [*self.models.values()]  # others may be opened while the rows are read
         broken = [*self.broken.values()]
         rows, splits = await self.commits.do(lambda tx: (tx.store.models(), tx.store.splits()))
         self.splits = decoded(splits)
         there = {row.id: row for row in rows}
         same = [
-            (model, model.row) for model in self._rename(known, there, self.models)
-            if model.row.epoch == there[model.row.id].epoch
+            model for model in self._rename(known, there, self.models)
+            if model.line == there[model.row.id].line
         ]  # fmt: skip
         for failed in self._rename(broken, there, self.broken):
-            row = there[failed.row.id]._replace(epoch=failed.row.epoch)
+            row = there[failed.row.id]._replace(epoch=failed.row.epoch, follows=failed.row.follows)
             self.broken[row.name] = failed._replace(row=row)
-        for model, _ in same:
-            model.respecify(there[model.row.id])
         for row in rows:
             loaded = self.broken.get(row.name) or self.models.get(row.name)
-            if loaded is None or (loaded.row.id, loaded.row.epoch) != (row.id, row.epoch):
+            line = loaded.line if isinstance(loaded, Model) else loaded and loaded.row.line
+            if isinstance(loaded, Model) and loaded.row.id == row.id:
+                loaded.respecify(row)
+            if line != row.line:
                 with contextlib.suppress(Refusal):  # it is gone again, or cannot be opened
                     await self.open(row)
-        for model, old in same:
-            await self.follow_row(model, old)
+        chasers = []
+        for model in same:
+            await self.read_offers(model)
             source = there.get(model.source)
-            if source is not None and model.version < source.last:
-                await self.catch_up(model)
+            if source is None:  # it is deleted, and a snapshot holds what this one learned of it
+                with contextlib.suppress(Refusal):
+                    await self.open(model.row)
+            elif model.version < source.last:
+                if model.row.id != source.id:
+                    chasers.append(self._start_chase(model))
+                else:
+                    await self.catch_up(model)
+        if chasers:
+            await asyncio.wait(chasers, timeout=BRIEF)
 
     def _rename(
         self, known: list[Named], there: dict[int, ModelRow], names: dict[str, Named]
@@ -168,37 +196,14 @@ class Live:
         names.update({there[each.row.id].name: each for each in left})
         return left
 
-    async def follow_row(self, model: Model, old: ModelRow) -> None:
-        """Read what a model's row says besides its settings, where that has changed."""
-        row = model.row
-        if (row.follows, row.since, row.origin) != (old.follows, old.since, old.origin):
-            model.lineage = await self.commits.do(functools.partial(_lineage, row=row))
-        await self._read_offers(model, row)
-
-    async def _read_offers(self, model: Model, row: ModelRow) -> None:
+    async def read_offers(self, model: Model) -> None:
         """Read the newest catalogue of a model, unless it has it."""
-        number = row.catalogue
+        row, number = model.row, model.row.catalogue
         if number is None or (model.table is not None and model.table.number >= number):
             return
         content = await self.commits.do(lambda tx: tx.store.catalogue(row.id, number))
         if content is not None:
             await apart(functools.partial(model.keep_offers, number, content))
-
-    async def renamed(self, *models: Model) -> None:
-        """Take over new names of models that are loaded."""
-        numbers = [model.row.id for model in models]
-        rows = await self.commits.do(lambda tx: [tx.store.model(number) for number in numbers])
-        old = [model.row for model in models]
-        for model in models:
-            self.models.pop(model.row.name, None)
-        for model, row in zip(models, rows, strict=True):
-            if row is not None:
-                model.respecify(row)
-                self.models[row.name] = model
-        for model, before in zip(models, old, strict=True):
-            await self.follow_row(model, before)
-            if model.behind_origin:
-                await self.chased(model)
 
     def shadows(self, model: Model) -> list[Model]:
         """The loaded shadows of a model."""
@@ -217,7 +222,7 @@ class Live:
         looked_up, kept = await self.commits.do(
             lambda tx: (tx.store.model(row.id), tx.store.snapshots(row.id))
         )
-        stored, before = _existing(looked_up), self.models.get(row.name)
+        stored, before = _existing(looked_up), self.numbered(row.id)
         passed: list[str] = []
         restored = any(str(note).startswith(RESTORED) for *_, note in kept)
         own = stored.since == 0 or stored.origin is not None  # the log leads to it
@@ -226,13 +231,13 @@ class Live:
             try:
                 model = await self._along(stored, way)
                 now = _existing(await self.commits.do(lambda tx: tx.store.model(row.id)))
-                if now.epoch != stored.epoch:  # it was set back meanwhile
+                if now.line != stored.line:  # it was set back meanwhile
                     return await self.open(now)
-                other = self.models.get(now.name)
-                if other is not before and other is not None and other.row.id == now.id:
-                    if other.row.epoch == now.epoch:  # another request opened it meanwhile, and
-                        return other  # may have changed its offers since
+                other = self.numbered(now.id)
+                if other is not None and other is not before and other.line == now.line:
+                    return other  # another request opened it meanwhile
                 before = model
+                model.respecify(now)  # it may have another name by now
                 self._place(model, way, passed)
                 if model.behind_origin or now.follows is not None:
                     await self.chased(model)
@@ -245,7 +250,7 @@ class Live:
                 words = "the log" if way.number is None else f"snapshot {way.number}"
                 passed.append(f"{words} cannot be used: {said(error)}")
                 log.error("%s: %s", row.name, passed[-1])
-        self.models.pop(row.name, None)
+        self.forget(row.id)
         self.broken[row.name] = Broken(stored, "; ".join(passed) or "it has no snapshot.")
         log.error("the model %s cannot be opened", row.name)
         return self[row.name]
@@ -262,9 +267,12 @@ class Live:
             if row.follows is None and way.version > row.last >= row.since:
                 raise ValueError(f"it is after outcome {way.version}; the log ends at {row.last}.")
             snapshot = way.version, data
-        model = await apart(functools.partial(model_of, row, snapshot))
+        try:
+            model = await apart(functools.partial(model_of, row, snapshot))
+        except Refusal as refusal:  # of the specification: the model is there, and cannot be opened
+            raise ValueError(refusal.message) from None
         model.lineage = await self.commits.do(functools.partial(_lineage, row=row))
-        await self._read_offers(model, row)
+        await self.read_offers(model)
         for last, then in way.turns:
             await self.catch_up(model, last=last)
             model.version = model.snapshot_seq = then
@@ -276,10 +284,11 @@ class Live:
             words = "its log alone" if way.number is None else f"snapshot {way.number} and its log"
             model.passed = f"The model was started from {words}: {'; '.join(passed)}"
             log.warning("%s: %s", name, model.passed)
-        old = self.models.get(name)
-        if old is not None and old.row.id == model.row.id:
+        old = self.numbered(model.row.id)
+        if old is not None:
             model.tracker = old.tracker
         model.tracker.clock = self.clock
+        self.forget(model.row.id)
         self.broken.pop(name, None)
         self.models[name] = model
 
@@ -324,16 +333,16 @@ class Live:
             except Exception:  # it learns them with the next, or says so when it is opened
                 log.exception("%s did not learn the new outcomes", model.row.name)
 
-    def _start_chase(self, model: Model) -> None:
+    def _start_chase(self, model: Model) -> asyncio.Task[None]:
         model.behind = True
         if model.chaser is None or model.chaser.done():
             model.chaser = asyncio.create_task(self._chase(model))
+        return model.chaser
 
     async def chased(self, model: Model) -> None:
         """Learn in the background, and wait briefly for it."""
-        self._start_chase(model)
-        assert model.chaser is not None
-        await asyncio.wait([model.chaser], timeout=LATER if self.started else SOON)
+        within = LATER if self.started else SOON
+        await asyncio.wait([self._start_chase(model)], timeout=within)
 
     async def _chase(self, model: Model) -> None:
         """Learn the outcomes that the loop has no time for, until none is left."""

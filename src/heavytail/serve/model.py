@@ -42,7 +42,7 @@ from heavytail.serve.wire import (
 )
 from heavytail.tails import MomentBound
 
-__all__ = ["REPEATS", "Model", "Stretch", "built", "chance", "finite", "said", "warmed"]
+__all__ = ["READY", "REPEATS", "Model", "Stretch", "built", "chance", "finite", "said", "warmed"]
 
 T = TypeVar("T")
 
@@ -154,6 +154,7 @@ class Model:
 
     Attributes:
         row: the model in the store, as last seen.
+        line: of the row that the state was made from; where the row has another, so has the store.
         spec: what it is.
         policy: the state after outcome ``version``.
         version: number of the last outcome learned.
@@ -173,7 +174,7 @@ class Model:
     """
 
     def __init__(self, row: ModelRow, snapshot: tuple[int, bytes] | None = None) -> None:
-        self.row = row
+        self.row, self.line = row, row.line
         self.spec = msgspec.json.decode(row.spec, type=ModelSpec)
         self.refused, self.staleness = 0, 0.0
         self.tracker = Tracker()
@@ -242,10 +243,7 @@ class Model:
         warmed(self.policy.clone())
 
     def respecify(self, row: ModelRow) -> None:
-        """Take over the row with the name and settings that the model has now; not its epoch, which
-        says that the state is another and the model must be opened again.
-        """
-        row = row._replace(epoch=self.row.epoch)
+        """Take over the row with the name and settings that the model has now; ``line`` stays."""
         if row.spec != self.row.spec:
             self.spec = msgspec.json.decode(row.spec, type=ModelSpec)
         self.row = row

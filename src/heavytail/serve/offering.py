@@ -6,7 +6,6 @@ import functools
 from typing import Any
 
 from heavytail._validate import GREATEST
-from heavytail.ledger.layout import ModelRow
 from heavytail.ledger.offers import packed
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Transaction
@@ -26,36 +25,51 @@ async def write_offers(
     service: Service, name: str, wanted: Offers, who: str, *, whole: bool
 ) -> OffersView:
     """Change the offers of a model to these; those not listed stay unless ``whole``."""
-    model = await service.live.find(name)
+    model = await service.live.current(name)
     if model.row.follows is not None:
         raise Refusal(409, "shadow", "A shadow has the offers of the model that it follows.")
-    if isinstance(model, DeciderModel):
-        await _change_decider(service, model, wanted, who, whole)
-    else:
-        for _ in range(TRIES):
-            if await _write_catalogue(service, model, wanted, who, whole):
-                break
+    for _ in range(TRIES):
+        if isinstance(model, DeciderModel):
+            written = await _change_decider(service, model, wanted, who, whole)
         else:
-            raise Refusal(409, "changed", "Others change the offers at the same time. Try again.")
-    return model.offers_view()
+            written = await _write_catalogue(service, model, wanted, who, whole)
+        if written:
+            break
+        await service.live.refresh()
+        model = _again(service, model)
+    else:
+        raise Refusal(409, "changed", "Others change the offers at the same time. Try again.")
+    return _again(service, model).offers_view()
+
+
+def _again(service: Service, model: Model) -> Model:
+    """A model as it is loaded now."""
+    return service.live.numbered(model.row.id) or model
 
 
 async def _change_decider(
     service: Service, model: DeciderModel, wanted: Offers, who: str, whole: bool
-) -> None:
-    """Log a change of a Decider's offers among its outcomes, and wait until it is learned."""
+) -> bool:
+    """Log a change of a Decider's offers among its outcomes, and wait until it is learned; False
+    if another change was first.
+    """
     offers: dict[str, Any] = dict(wanted.offers)
-    change = await model.turn("change", 1, functools.partial(model.changed, offers, whole=whole))
+    version, change = await model.turn(
+        "change", 1, lambda: (model.version, model.changed(offers, whole=whole))
+    )
     if change is None:
-        return
+        return True
 
     def work(tx: Transaction) -> int:
         tx.last(model.row.id)
+        if tx.changed(model.row.id, version):
+            return 0
         tx.audit(who, f"offers {model.row.name}")
         return tx.change(model.row.id, change)
 
     last = await service.commits.do(work, model=model.row.id)
     await service.live.learned(model, last, LEARNS)
+    return last > 0
 
 
 async def _write_catalogue(
@@ -81,37 +95,30 @@ async def _write_catalogue(
         return True
     await apart(functools.partial(check_offers, model, offers))
     number = 0 if before is None else before.number
-    models = [*service.live.shadows(model), model]  # shadows know an offer before it is decided on
-    for shadow in models[:-1]:
+    for shadow in service.live.shadows(model):
         try:
             await apart(functools.partial(check_offers, shadow, offers))
         except Refusal as refusal:
             message = f"The shadow {shadow.row.name!r} cannot have these offers: {refusal.message}"
             raise Refusal(422, "bad_offers", message, refusal.field) from None
 
-    def work(tx: Transaction) -> list[ModelRow | None] | None:
+    def work(tx: Transaction) -> bool:
         tx.last(model.row.id)  # nobody else changes them until the commit
         row = tx.store.model(model.row.id)
         if row is None:
             raise Refusal(404, "no_model", "There is no model with this name.")
         if (row.catalogue or 0) != number:
-            return None
+            return False
         content = packed(offers)
         for each in tx.store.model_rows("WHERE id = ? OR follows = ?", row.id, row.id):
             tx.write_catalogue(each.id, content)
         tx.audit(who, f"offers {row.name}")
-        return [tx.store.model(each.row.id) for each in models]
+        return True
 
-    rows = await service.commits.do(work, model=model.row.id)
-    if rows is None:
-        await service.live.look()
-        return False
-    for each, now in zip(models, rows, strict=True):
-        if now is not None:
-            old = each.row
-            each.respecify(now)
-            await service.live.follow_row(each, old)
-    return True
+    written: bool = await service.commits.do(work, model=model.row.id)
+    if written:
+        await service.live.refresh()
+    return written
 
 
 def check_offers(model: Model, offers: dict[str, Any]) -> None:

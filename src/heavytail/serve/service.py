@@ -153,7 +153,7 @@ class Service:
         )
         if row is None:
             raise Refusal(404, "no_model", "There is no model with this name.")
-        if (row.id, row.epoch) != (model.row.id, model.row.epoch):  # another has its name, or state
+        if row.line != model.line:  # another model has its name, or it has another state
             model = await self.live.open(row)
         model.respecify(row)
         shadowed = next((m for m in self.models.values() if m.row.id == row.follows), None)
@@ -232,8 +232,8 @@ class Service:
     async def delete(self, name: str, who: str) -> None:
         """Delete a model, even a broken one, with its decisions, outcomes and snapshots."""
 
-        def work(tx: Transaction) -> None:
-            row = tx.model(name)
+        def work(tx: Transaction) -> int:
+            row = tx.locked(name)
             if row is None:
                 raise Refusal(404, "no_model", "There is no model with this name.")
             splits = decoded(tx.store.splits())
@@ -245,9 +245,9 @@ class Service:
                 raise Refusal(409, "has_split", message)
             tx.delete(row.id)
             tx.audit(who, f"delete {name}")
+            return row.id
 
-        await self.commits.do(work, size=LARGE)
-        self.live.forget(name)
+        self.live.forget(await self.commits.do(work, size=LARGE))
 
     # Decisions
 
@@ -257,15 +257,22 @@ class Service:
         """
         model = await self.live.find(name)
         self._check_batch(choices)
-        split = self.live.splits.get(name)
-        if split is not None:
-            return await decide_split(self, name, split, choices, request)
         try:
-            return await decide(self, model, choices, request)
+            return await self._decide(model, choices, request)
         except Refusal as refusal:
             if refusal.code != "no_model":
                 raise
-        return await decide(self, await self.live.renewed(model), choices, request)
+        renewed = await self.live.renewed(model)
+        if not model.asks_alike(renewed):
+            message = f"{name!r} is another model now, which needs other requests."
+            raise Refusal(409, "other_requests", message)
+        return await self._decide(renewed, choices, request)
+
+    async def _decide(self, model: Model, choices: Sequence[Asked], request: str) -> list[Any]:
+        split = self.live.splits.get(model.row.name)
+        if split is not None:
+            return await decide_split(self, model.row.name, split, choices, request)
+        return await decide(self, model, choices, request)
 
     def _check_batch(self, items: Sequence[Any]) -> None:
         if not items:
@@ -345,6 +352,9 @@ class Service:
             token = Token.parse(reward.token)
             decided = model
             if token is not None and token.model != model.row.id:
+                broken = (each for each in self.live.broken.values() if each.row.id == token.model)
+                for each in broken:
+                    self.live[each.row.name]  # refuses, as for the model's own name
                 decided = self.live.numbered(token.model) or model
             if token is None or token.model != decided.row.id:
                 message = "Unknown token: no model made such a decision."
@@ -382,13 +392,12 @@ class Service:
     async def snapshot(self, name: str, note: str, who: str = "") -> int:
         """Take a snapshot of the present state and return its number."""
         model = await self.live.find(name)
-        epoch = model.row.epoch
         seq, data = await self.kept(model)
 
         def work(tx: Transaction) -> int:
             tx.last(model.row.id)  # nobody sets it back until the commit
             row = tx.model(name)
-            if row is None or (row.id, row.epoch) != (model.row.id, epoch):
+            if row is None or row.line != model.line:
                 raise Refusal(
                     409, "changed", "The model was restored or deleted meanwhile. Try again."
                 )

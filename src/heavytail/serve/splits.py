@@ -73,7 +73,7 @@ async def write_split(service: Service, name: str, wanted: Split, who: str) -> S
     models = {}
     for other in wanted.models:
         try:
-            models[other] = await service.live.find(other)
+            models[other] = await service.live.current(other)
         except Refusal as refusal:
             raise refusal.at(f"models.{other}") from None
     if name not in models:
@@ -83,6 +83,9 @@ async def write_split(service: Service, name: str, wanted: Split, who: str) -> S
         if model.row.follows is not None:
             message = f"{other!r} is a shadow: fork it without shadow first."
             raise Refusal(409, "shadow", message, f"models.{other}")
+        if model.unready:
+            message = f"{other!r} has not learned the log yet. Wait for it."
+            raise Refusal(409, "learning", message, f"models.{other}")
         if not models[name].asks_alike(model):
             message = f"{other!r} needs other requests than {name!r}: other features, or no offers."
             raise Refusal(409, "other_requests", message, f"models.{other}")

@@ -1,0 +1,85 @@
+"""The states that models must have by their logs, derived without the service's own code."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from heavytail._load import from_bytes
+from heavytail.decider import Decider
+from heavytail.ledger.details import unpack
+from heavytail.ledger.layout import CHANGE
+from heavytail.ledger.store import Store
+from heavytail.ledger.tokens import time_of
+from heavytail.serve.model import built
+from heavytail.serve.wire import ModelSpec
+
+FIRST = ("forked from ", "an uploaded file")  # notes of snapshots that models begin with
+
+
+def expected(store: Store, number: int) -> tuple[bytes, int]:
+    """The state of a model by the logs that it learns, and the number of the last outcome."""
+    row = store.model(number)
+    assert row is not None
+    begun = [each for each in store.snapshots(number) if each[3].startswith(FIRST)]
+    if begun:
+        first, version, *_ = min(begun)
+        learner = from_bytes(store.snapshot_data(number, first), name="the first snapshot")
+    else:
+        version, learner = 0, built(msgspec.json.decode(row.spec, type=ModelSpec))
+    for model, until in lineage(store, number):
+        for seq, _, kind, reward, scale, x in store.outcomes(model, version, 10**9):
+            if seq > until:
+                break
+            assert seq == version + 1, f"outcome {version + 1} of model {model} is missing"
+            version = seq
+            if isinstance(learner, Decider):
+                observe(store, learner, model, (seq, kind, reward, x))
+            else:
+                learner.update(np.frombuffer(x), reward, scale=scale)
+    return learner.to_bytes(), version
+
+
+def lineage(store: Store, number: int) -> list[tuple[int, float]]:
+    """The models whose outcomes a model learns, and up to which number."""
+    row = store.model(number)
+    assert row is not None
+    if row.follows is not None:
+        return lineage(store, row.follows)
+    if row.origin is None:
+        return [(number, np.inf)]
+    earlier = lineage(store, row.origin)
+    return [*earlier[:-1], (earlier[-1][0], row.since), (number, np.inf)]
+
+
+def observe(store: Store, decider: Decider, model: int, outcome) -> None:
+    """Let a Decider learn an outcome of the log."""
+    seq, kind, reward, x = outcome
+    if kind == CHANGE:
+        rows, retired = msgspec.msgpack.decode(x)
+        if rows:
+            decider.add(rows)
+        for name in retired:
+            decider.retire(name)
+        return
+    (key, packed) = store.details(model, seq - 1, seq)[seq]
+    detail = unpack(packed)
+    decider.observe(
+        detail.context, detail.id, reward, probability=detail.probability,
+        time=time_of(key) if detail.made is None else detail.made, selected=True,
+    )  # fmt: skip
+
+
+def differing(store: Store, client) -> list[str]:
+    """The loaded models whose state is not what their logs lead to."""
+    service = client.app.state.service
+    names = []
+
+    def work(tx):
+        for name, model in service.models.items():
+            state, last = expected(tx.store, model.row.id)
+            if (model.policy.to_bytes(), model.version) != (state, last):
+                names.append(f"{name} after {model.version} of {last}")
+
+    client.portal.call(service.commits.do, work)
+    return names
