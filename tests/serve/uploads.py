@@ -22,7 +22,7 @@ from tests.serve.conftest import serving
 import heavytail as ht
 from heavytail import _archive
 
-NAMES = ["Decider", "TwinUCB", "HvtUCB", "OFUL", "MedPE", "CRTM", "OnlineRidge", "Encoder"]
+NAMES = ["Decider", "TwinUCB", "HvtUCB", "OFUL", "LinTS", "CRTM", "OnlineRidge", "Encoder"]
 REFUSED = (413, 422)
 ROOM = 2**30  # bytes of memory that the service may come to need
 HEADER = "{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
