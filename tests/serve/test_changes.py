@@ -17,6 +17,7 @@ from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 import heavytail as ht
 from heavytail.ledger.offers import unpacked
 from heavytail.logs.wealth import Wealths, difference
+from heavytail.serve.model import Model
 from heavytail.serve.service import Limits
 from heavytail.serve.splits import Shares, unit_of
 
@@ -428,6 +429,31 @@ def test_a_shadow_of_a_shadow_follows_what_decides_and_a_copy_has_the_offers(cli
     assert learn(client, 3.0, name="d", context={"n": 3})
 
 
+def test_a_model_that_has_not_learned_the_log_yet_neither_decides_nor_takes_a_name(
+    shop, monkeypatch
+):
+    ok(shop.post(f"{SHOP}/fork", json={"name": "b", "policy": "HvtUCB"}))
+    monkeypatch.setattr(Model, "unready", True)
+    assert code(shop.post("/v1/models/b/decisions", json={"arms": ARMS})) == (503, "learning")
+    assert code(shop.post(f"{SHOP}/promote", json={"model": "b"})) == (409, "learning")
+
+
+def test_a_fork_of_a_shadow_learns_the_log_that_it_followed_while_it_is_there(shop):
+    learn(shop, 1.0, 2.0)
+    ok(shop.post(f"{SHOP}/fork", json={"name": "shade", "shadow": True}))
+    ok(shop.post("/v1/models/shade/fork", json={"name": "b", "policy": "HvtUCB"}))
+    end = time.monotonic() + 20.0
+    while ok(shop.get("/v1/models/b"))["rounds"] < 2 and time.monotonic() < end:
+        time.sleep(0.02)
+    assert ok(shop.get("/v1/models/b"))["rounds"] == 2
+    ok(shop.post(f"{SHOP}/promote", json={"model": "shade"}))
+    for name in ("shop", "b"):
+        ok(shop.post(f"/v1/models/{name}/snapshots"))
+    ok(shop.delete("/v1/models/shade"))
+    refused = shop.post(f"{SHOP}/fork", json={"name": "c", "policy": "HvtUCB"})
+    assert code(refused) == (409, "no_log")
+
+
 def test_offers_are_kept_in_the_order_in_which_they_are_put_and_are_not_too_many(where):
     with serving(where, limits=Limits(arms=3)) as client:
         assert vectors(client)["number"] == 1
@@ -522,9 +548,9 @@ def test_a_split_says_which_model_earns_more_by_what_came_since_it_began(shop, w
     shared = {each["name"]: each["split"] for each in ok(shop.get("/v1/models"))}
     assert shared == {"shop": True, "b": False}
     assert view["sentences"] == ["b against shop: not decided yet, too few rewards have come."]
-    means, seen = {"shop": 1.0, "b": 3.0}, []
-    for k in range(8):
-        seen += paid(shop, "shop", 900, lambda name: means[name] * rng.pareto(2.5), 900 * k)
+    means, seen = {"shop": 1.0, "b": 5.0}, []
+    for k in range(4):
+        seen += paid(shop, "shop", 500, lambda name: means[name] * rng.pareto(4.0), 500 * k)
     view = ok(shop.get(f"{SHOP}/split"))
     for line in view["earned"]:
         mine = [value for name, value in seen if name == line["name"]]
@@ -532,7 +558,7 @@ def test_a_split_says_which_model_earns_more_by_what_came_since_it_began(shop, w
         assert line["money"] == pytest.approx(sum(mine))
     (found,) = view["differences"]
     assert found["better"] is True
-    assert 0.0 < found["low"] < 2.0 / 1.5 < found["high"]
+    assert 0.0 < found["low"] < 4.0 / 3.0 < found["high"]
     assert "You may stop" in view["sentences"][0]
     with restarted(where, shop) as again:
         assert ok(again.get(f"{SHOP}/split"))["earned"] == view["earned"]
@@ -697,6 +723,9 @@ def test_a_long_life_is_the_same_after_each_restart(where, tmp_path):
                 "shadow": step % 3 == 1,
             }
             ok(client.post(f"{SHOP}/fork", json=body))
+            end = time.monotonic() + 60.0
+            while ok(client.get(f"/v1/models/m{step}"))["learning"] and time.monotonic() < end:
+                time.sleep(0.02)
             ok(client.post(f"{SHOP}/promote", json={"model": f"m{step}"}))
             ok(
                 client.patch(

@@ -620,7 +620,7 @@ def possible(a, b, level):
     first = np.linspace(0.5, 1.5, 801) * np.mean(a[1:])
     second = np.linspace(0.5, 3.0, 2001) * np.mean(b[1:])
     wealths = log_wealth(a, first, 1.0, 0.0)[:, None]
-    wealths = wealths + log_wealth(b, second, -1.0, ROOM * max(*a, *b))
+    wealths = wealths + log_wealth(b, second, -1.0, max(ROOM * max(b), *a))
     out = wealths > math.log(2.0 / (1.0 - level))
     return np.where(out, math.inf, first[:, None] - second).min()
 

@@ -224,8 +224,8 @@ def difference(a: Wealths, b: Wealths, level: float) -> tuple[float, float]:
 
     The wealth that rules out a mean of ``a`` times the one that rules out a mean of ``b`` is a
     martingale too: all pairs of means at which the product is below 1/delta are possible. A part of
-    each wealth is not bet, so that neither falls below it. Upper bounds leave :data:`ROOM` by
-    the farthest value of either stream, and so both ends are approximate.
+    each wealth is not bet, so that neither falls below it. Bounds leave :data:`ROOM`, and room for
+    the farthest value of the other stream, and so both ends are approximate.
     """
     if len(a) != 1 or len(b) != 1:
         raise ValueError("difference: a and b must have one stream each.")
@@ -242,9 +242,9 @@ def _gap(a: Wealths, b: Wealths, log_inverse: float) -> float:
     for twin, one in ((first, a), (second, b)):
         for name in FIELDS:
             setattr(twin, name, getattr(one, name)[many])
-    down, up = max(-a.low[0], -b.low[0]), max(a.high[0], b.high[0])
-    lows = first.lower(_bet(parts), ROOM * down)
-    highs = second.upper(_bet(log_inverse - parts), ROOM * up)
+    # What one stream had, the other may have, too.
+    lows = first.lower(_bet(parts), max(-ROOM * a.low[0], -b.low[0]))
+    highs = second.upper(_bet(log_inverse - parts), max(ROOM * b.high[0], a.high[0]))
     # Both fall. A pair whose first wealth is between two parts has a first mean of at least the
     # lower end of the later part, and a second one of at most the upper end of the earlier part.
     return float(np.min(lows[1:] - highs[:-1]))

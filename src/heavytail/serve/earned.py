@@ -454,7 +454,8 @@ def _sentence(
     more: int | None,
     days: float | None,
 ) -> str:
-    sure, far = f"({100.0 * LEVEL:.4g} %, at any time)", max(-low, high)
+    far, level = max(-low, high), 100.0 * LEVEL
+    sure = f"({level:.4g} %, at any time, unless a far larger reward is yet to come)"
     if better:
         return (
             f"It earned {amount(value)} more than {name} would have, at least {amount(low, far)} "
