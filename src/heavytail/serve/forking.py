@@ -229,7 +229,8 @@ async def promote(service: Service, name: str, other: str, who: str) -> ModelVie
         old, new = rows
         assert old is not None
         assert new is not None
-        if second.version < READY * (new.since if new.follows is None else tx.last(new.follows)):
+        behind = new.since if new.follows is None else tx.last(new.follows)
+        if second.unready or second.version < READY * behind:
             message = f"Model {other!r} has not learned the log yet. Wait for it."
             raise Refusal(409, "learning", message, "model")
         if new.follows is not None:
