@@ -452,3 +452,24 @@ def test_a_model_with_an_origin_is_set_back_and_stays_so(client, where):
     client.__exit__(None, None, None)
     with serving(where) as again:
         assert state(again, "b") == kept
+
+
+def test_a_shadow_that_learns_several_logs_learns_of_each_only_its_part(client, monkeypatch):
+    """A reward for the first model comes while the shadow still learns that one's part."""
+    ok(client.put(SHOP, json={"dim": 3}))
+    learn(client, 1.0, 5.0)
+    token = decide(client)["token"]
+    ok(client.post(FORK, json={"name": "b", "policy": "HvtUCB"}))
+    ok(client.post(f"{SHOP}/promote", json={"model": "b"}))
+    learn(client, 2.0, 3.0)
+
+    async def idle(self, model, *, last=None):
+        return None
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Live, "catch_up", idle)
+        ok(client.post(FORK, json={"name": "s", "policy": "TwinUCB", "shadow": True}))
+        ok(client.post(f"{SHOP}/rewards", json={"token": token, "reward": -7.0}))
+    learn(client, 4.0)
+    settle(client)
+    assert differing(client.app.state.service.store, client) == []

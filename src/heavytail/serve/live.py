@@ -312,12 +312,13 @@ class Live:
         """Read, after a commit, the next outcomes of models that have new ones."""
         news: News = []
         for model in list(self.models.values()):
-            if model.source in touched:
+            stretch, version = model.stretch, model.version
+            if stretch.model in touched or model.lineage[-1].model in touched:
                 most = min(model.batch, BATCH)
-                if not most or model.stretch.translated or model.behind_origin:
+                if not most or stretch.translated or stretch.until < math.inf:
                     news.append((model, None))
                     continue
-                rows = self.store.outcomes(model.source, model.version, most + 1)
+                rows = self.store.outcomes(stretch.model, version, most + 1)
                 short = len(rows) <= most and all(row.by_default != CHANGE for row in rows)
                 news.append((model, rows if short else None))
         return news
