@@ -277,7 +277,7 @@ FULL = """
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
     log = ht.DecisionLog(sys.argv[1])
-    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))  # no file may grow beyond
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))  # twice what empty tables take
     for token in range(1000):
         try:
             log.decided(Decision(token, 1, ARMS[1], 0.5, None, 1e9), ARMS)
