@@ -53,6 +53,7 @@ PLAYED = _policies("twin_ucb", "hvt_ucb", "oful", "lin_ts", "uniform")
 PAPERS = _policies("hvt_ucb", "heavy_oful", "oful", "crtm", "crmm", "twin_ucb")
 GALLERY = ("offers", "sensors", "insurance", "latency", "drift")
 PAGE = "docs/algorithms/mean.md"
+GUARANTEES = "docs/mathematics/guarantees.md"
 DIMS = "--dims 2 5 20 50"
 
 
@@ -62,14 +63,14 @@ def _prints(name: str, page: str, minutes: float, command: str, *code: str) -> P
 
 
 PARTS = (
-    # The README.
+    # What is guaranteed, and the README.
     Part(
-        *("lemma", ("README.md",), 1, ("heavytail reproduce coverage",)),
+        *("lemma", (GUARANTEES,), 1, ("heavytail reproduce coverage",)),
         code=("heavytail.reproduction.coverage", *_policies("hvt_ucb")),
     ),
     Part(
         "price",
-        ("README.md",),
+        (GUARANTEES,),
         3,
         (
             f"{MEAN} --rounds 100000 --trials 40 --out results/price.jsonl --policies Twin-UCB "
@@ -81,7 +82,7 @@ PARTS = (
     *(
         Part(
             name,
-            ("README.md",),
+            (GUARANTEES,),
             minutes,
             (
                 f"{MEAN} --rounds {rounds} --trials 100 --out results/{name}.jsonl --policies "
@@ -93,16 +94,19 @@ PARTS = (
         for name, rounds, minutes in (("normal", 100000, 2), ("normal-sooner", 20000, 1))
     ),
     Part(
-        "regret-figure",
+        "earned-figure",
         ("README.md", "docs/index.md"),
         1,
-        ("python examples/regret_figure.py docs/assets/regret.png",),
-        PLAYED,
+        ("python examples/earned_figure.py docs/assets/earned.png",),
+        (
+            *(f"heavytail.decider.{name}" for name in ("choosing", "model", "shape")),
+            *_policies("twin_ucb"),
+        ),
         writes=True,
     ),
     Part(
         "shop-figure",
-        ("README.md", PAGE, "docs/howto/zeros.md"),
+        (PAGE, "docs/howto/zeros.md"),
         1,
         ("python examples/shop_figure.py docs/assets/shop.png",),
         (*PLAYED, "heavytail.environments.skewed_bandit"),
@@ -110,7 +114,7 @@ PARTS = (
     ),
     Part(
         "gallery",
-        ("README.md", "docs/start/gallery.md"),
+        ("docs/start/gallery.md",),
         1,
         tuple(f"python examples/{name}.py docs/assets/gallery/{name}.png" for name in GALLERY),
         (*OF_THE_MEAN, "heavytail.estimators.one_pass_huber", "heavytail.tails.index"),
@@ -203,7 +207,7 @@ PARTS = (
         Part(
             f"sharp-{name}",
             (
-                *(("README.md",) if name == "radius" else ()),
+                *((GUARANTEES,) if name == "radius" else ()),
                 "docs/mathematics/sharp.md",
             ),
             minutes,

@@ -101,3 +101,23 @@ def test_ten_thousand_offers_are_read_and_decided_among():
     assert made.encoder.dim <= 1024
     assert made.decide({"segment": "a"}).probability > 0
     assert snap(made.clone()) == snap(made)
+
+
+def test_offers_may_be_a_list_of_ids() -> None:
+    plain = ht.Decider(["card", 2], context=["segment"], seed=3)
+    rows = ht.Decider([{"offer": "card"}, {"offer": 2}], ids="offer", context=["segment"], seed=3)
+    for decider in (plain, rows):
+        decider.add(["gift"])
+    assert list(plain.offers) == list(rows.offers) == ["card", "2", "gift"]
+    for segment in ("new", "old") * 30:
+        choices = [decider.decide({"segment": segment}) for decider in (plain, rows)]
+        assert choices[0].id == choices[1].id
+        for decider, choice in zip((plain, rows), choices, strict=True):
+            decider.reward(choice.token, 1.0 + (choice.id == "card"))
+
+
+def test_a_list_that_mixes_ids_and_rows_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"row 0: must be a dict of values by column; got 'a'"):
+        ht.Decider(["a", {"price": 1.0}])
+    with pytest.raises(ValueError, match=r"offers have the columns \['price'\]; got \[\]"):
+        ht.Decider([{"sku": "a", "price": 1.0}], ids="sku").add(["b"])

@@ -15,6 +15,7 @@ PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text()
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 }
+GUARANTEES = "docs/mathematics/guarantees.md"
 HISTORY = "docs/developers/unbreakable.md"  # what runs of old found; none of it is said of today
 BY_NAME = {part.name: part for part in PARTS}
 MAKES_NUMBERS = re.compile(
@@ -102,29 +103,29 @@ def unprinted(page: str, section: str, made: dict[str, Made]) -> list[str]:
     return missing
 
 
-def test_the_numbers_of_the_readme_are_those_of_its_records(made) -> None:
-    readme = " ".join(PAGES["README.md"].split())
+def test_the_numbers_of_what_is_guaranteed_are_those_of_its_records(made) -> None:
+    page = " ".join(PAGES[GUARANTEES].split())
     lemma = [line for line in made["lemma"].printed if "theory" in line]
     assert len(lemma) == 4
     assert all("2000 of 2000" in line for line in lemma)
-    assert "all of 2,000 trials in each of four worlds" in readme
+    assert "all of 2,000 trials in each of four worlds" in page
     price = next(line for line in made["price"].printed if "geometric mean" in line)
     times = re.search(r"mean ([\d.]+) times", price)[1]
-    assert f"its regret is {times} times that of `target" in readme
+    assert f"its regret is {times} times that of `target" in page
     for name, rounds in (("normal-sooner", "20,000"), ("normal", "100,000")):
         lines = [line for line in made[name].printed if line.startswith("| normal")]
         ratios = [line.split(" | ")[3] for line in lines]
         assert len(ratios) == 3
         said = rf"{re.escape(min(ratios))} to {re.escape(max(ratios))} times [\w ]* over {rounds}\b"
-        assert re.search(said, readme), said
+        assert re.search(said, page), said
 
 
-def test_the_readme_says_of_the_sharp_width_what_is_recorded(made) -> None:
-    readme = " ".join(PAGES["README.md"].split())
+def test_what_is_guaranteed_says_of_the_sharp_width_what_is_recorded(made) -> None:
+    page = " ".join(PAGES[GUARANTEES].split())
     shares = re.findall(r"\| 1/([\d,]+) \|", "\n".join(made["sharp-radius"].printed))
     assert len(shares) == 5
     assert all(500 < float(share.replace(",", "")) < 2000 for share in shares)
-    assert "about a thousand times smaller" in readme
+    assert "about a thousand times smaller" in page
 
 
 # The mechanism itself.

@@ -37,7 +37,6 @@ from heavytail.decider.tokens import Tokens
 from heavytail.encoding import Encoder
 from heavytail.ledger.memory import Memory, clock
 from heavytail.policies.twin_ucb import TwinUCB
-from heavytail.tables.opening import rows_of
 
 __all__ = ["Decider"]
 
@@ -66,8 +65,8 @@ class Decider(Stored):
     >>> shop.reward(choice.token, 59.90)  # minutes or weeks later, in any order
 
     Args:
-        offers: one row per offer: a frame, a list of dicts, a dict of columns, a CSV or Parquet
-            file. Its columns besides the ids say what offers have in common.
+        offers: a list of ids; or one row per offer: a frame, a list of dicts, a dict of columns, a
+            CSV or Parquet file. Columns besides the ids say what offers have in common.
         ids: the column of ids, or a list of ids; 0, 1, 2, ... unless given.
         context: the columns of a context: a list of names, whose kinds the first values tell, or a
             dict of kinds: "number", "category", a list of categories, a Spline, or None.
@@ -110,7 +109,7 @@ class Decider(Stored):
             raise TypeError("Decider.ids: prices are their own ids. Leave ids out.")
         if prices is not None:
             offers, ids = Grid.read(prices).offers(), ID
-        self._offers = Offers.of_table(rows_of(offers, "Decider.offers"), ids, "Decider.offers")
+        self._offers = Offers.of(offers, ids, "Decider.offers")
         if prices is not None:
             self._offers.ordered = VALUE
         self._refuse_shared()
@@ -386,8 +385,8 @@ class Decider(Stored):
         where = "Decider.add"
         if self._prices is not None:
             raise ValueError(f"{where}: prices are those of the Grid. Build another Decider.")
-        rows = rows_of([offers] if isinstance(offers, Mapping) else offers, f"{where}: offers")
-        more = Offers.of_table(rows, self._offers.id_column, f"{where}: offers")
+        rows = [offers] if isinstance(offers, Mapping) else offers
+        more = Offers.of(rows, self._offers.id_column, f"{where}: offers")
         grown = self._offers.with_rows(more, where)
         rows_kept = self._history.rows()
         model = Model.learned(self._contexts, grown, rows_kept, options=self._options)

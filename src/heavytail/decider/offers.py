@@ -16,6 +16,7 @@ from heavytail.encoding.text import check_name, text_problem
 from heavytail.tables.categories import key
 from heavytail.tables.columns import MISSING, is_arrow, plain
 from heavytail.tables.frames import Table
+from heavytail.tables.opening import rows_of
 
 __all__ = ["Offers", "Rules"]
 
@@ -50,6 +51,15 @@ class Offers:
     def _settle(self) -> None:
         self.places = {text: place for place, text in enumerate(self.ids)}
         self.running: IntArray = np.flatnonzero(self.runs)
+
+    @classmethod
+    def of(cls, offers: object, ids: object, where: str) -> Offers:
+        """Read offers: one row for each, or a list of ids alone."""
+        if isinstance(offers, list | tuple) and offers and (ids is None or isinstance(ids, str)):
+            plain_ids = all(isinstance(each, str | int) for each in offers)
+            ids = (ids or "offer") if plain_ids else ids
+            offers = {ids: list(offers)} if plain_ids else offers
+        return cls.of_table(rows_of(offers, where), ids, where)
 
     @classmethod
     def of_table(cls, rows: Table, ids: object, where: str) -> Offers:
