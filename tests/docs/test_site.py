@@ -268,12 +268,17 @@ class Shelf(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def looked(folder: Path, pages: list[str], profile: Path) -> dict[str, Any]:
-    """What a browser finds on each page at two widths."""
+def browser_or_skip() -> str:
     browser = shutil.which("chromium")
     if browser is None:
         assert os.environ.get("CI") != "true", "CI installs Chromium; it is not there"
         pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
+    return browser
+
+
+def looked(folder: Path, pages: list[str], profile: Path) -> dict[str, Any]:
+    """What a browser finds on each page at two widths."""
+    browser = browser_or_skip()
 
     class Own(Shelf):
         answer = queue.Queue()
@@ -305,6 +310,20 @@ def test_a_browser_scrolls_no_page_sideways_and_asks_nobody_else(
     assert set(found) == set(site.pages)
     well = {"wide": [], "broken": [], "outside": []}
     assert {page: one for page, one in found.items() if one != well} == {}
+
+
+@pytest.mark.parametrize("page", ["index.html", "howto/serve.html"])
+def test_search_works_on_a_page_that_was_opened_as_a_file(
+    site: Site, page: str, tmp_path: Path
+) -> None:
+    address = f"{(site.folder / page).resolve().as_uri()}?q=huber"
+    flags = [*chromium.FLAGS, f"--user-data-dir={tmp_path}", "--virtual-time-budget=20000"]
+    run = subprocess.run(
+        [browser_or_skip(), *flags, "--dump-dom", address], capture_output=True, timeout=180
+    )
+    shown = run.stdout.decode()
+    assert re.search(r"\d+ matching documents", shown)
+    assert 'mathematics/one_pass_huber.html" class="md-search-result__link"' in shown
 
 
 def test_the_browser_finds_a_page_that_is_too_wide(tmp_path: Path) -> None:
