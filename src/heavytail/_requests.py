@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, Required, TypedDict, TypeVar, Unpack
 from urllib.parse import urlencode
 
@@ -20,6 +21,7 @@ from heavytail.answers import (
     Earned,
     ForkChanges,
     KeyView,
+    LogLearned,
     ModelChanges,
     ModelView,
     OffersView,
@@ -260,6 +262,12 @@ class ModelRequests:
     def save_log(self) -> Request[None]:
         """Fetch the log."""
         return Request("GET", f"{self.path}/log", _nothing)
+
+    def learn_log(self, log: str | os.PathLike[str] | bytes) -> Request[LogLearned]:
+        """Learn a log."""
+        body = log if isinstance(log, bytes) else Path(log).read_bytes()
+        head = {"Content-Type": "application/vnd.apache.parquet"}
+        return Request("POST", f"{self.path}/log", _as_it_is, body, head)
 
     def restore(self, snapshot: int) -> Request[ModelView]:
         """Restore a snapshot."""

@@ -25,6 +25,7 @@ __all__ = [
     "ExplainedOffer",
     "ForkChanges",
     "KeyView",
+    "LogLearned",
     "ModelChanges",
     "ModelSpec",
     "ModelView",
@@ -463,6 +464,15 @@ class SnapshotView(TypedDict):
     version: int
     time: float
     note: str
+
+
+class LogLearned(TypedDict):
+    """A log that a model began with: SHA-256 of its file, and what of it was learned and left out,
+    in words.
+    """
+
+    file: str
+    sentences: list[str]
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from heavytail.serve.service import Service
 from heavytail.serve.splits import read_split, remove_split, write_split
 from heavytail.serve.stats import known
 from heavytail.serve.stats import stats as all_stats
+from heavytail.serve.teaching import teach
 from heavytail.serve.wire import (
     DecideAmongNamed,
     DecideAmongVectors,
@@ -482,6 +483,13 @@ async def log_file(call: Call) -> Response:
     return StreamingResponse(pieces(), media_type="application/vnd.apache.parquet")
 
 
+async def learn_log(call: Call) -> Response:
+    """Let a model learn a log, a Parquet file, before its first decision."""
+    body = await call.body(call.service.limits.file)
+    new, learned = await teach(call.service, call.name, body, call.who)
+    return answer(learned, 201 if new else 200)
+
+
 async def keys(call: Call) -> Response:
     """The valid keys, by name."""
     return answer(await call.service.commits.do(lambda tx: views(tx.store)))
@@ -547,6 +555,7 @@ ROUTES = [  # tried in this order: the most frequent come first
     Route("POST", "/v1/keys", "admin", issue_key),
     Route("DELETE", "/v1/keys/{name}", "admin", revoke_key),
     Route("GET", "/v1/models/{name}/log", "admin", log_file),
+    Route("POST", "/v1/models/{name}/log", "admin", learn_log),
     Route("GET", "/v1/models/{name}/earned", "read", earned),
     Route("GET", "/healthz", "", healthz),
     Route("GET", "/readyz", "", readyz),
