@@ -281,9 +281,9 @@ class ModelRequests:
         return Request("POST", f"{self.path}/fork", lambda _: twin, body, safe=False)
 
     def promote(self, other: str) -> Request[ModelView]:
-        """Let another model take over the name; a second time would undo it."""
+        """Let another model take over the name; a second request would undo it."""
         body = {"model": named("model", other)}
-        return Request("POST", f"{self.path}/promote", _as_it_is, body, safe=False)
+        return Request("POST", f"{self.path}/promote", _as_it_is, body, _key())
 
     def offers(self) -> Request[OffersView]:
         """The offers that may be chosen."""

@@ -90,6 +90,14 @@ class Call(NamedTuple):
         """The model that the path names."""
         return str(self.request.path_params["name"])
 
+    @property
+    def key(self) -> str:
+        """The client's idempotency key; "" without one."""
+        key = self.request.headers.get("idempotency-key", "")
+        if len(key) > 200:
+            raise Refusal(422, "bad_key", "An idempotency key may have at most 200 characters.")
+        return key
+
     async def body(self, most: int = 0) -> bytes:
         """Read the body; refuse one that is too long."""
         most = most or self.service.limits.body
@@ -303,10 +311,7 @@ async def decide(call: Call) -> Response:
     else:
         choices = await reading(body, NAMED)
     many: Sequence[Asked] = choices if isinstance(choices, list) else [choices]
-    key = call.request.headers.get("idempotency-key", "")
-    if len(key) > 200:
-        raise Refusal(422, "bad_key", "An idempotency key may have at most 200 characters.")
-    decisions = await call.service.decide(call.name, many, key)
+    decisions = await call.service.decide(call.name, many, call.key)
     return answer(decisions if isinstance(choices, list) else decisions[0], 201)
 
 
@@ -395,7 +400,8 @@ async def fork(call: Call) -> Response:
 async def promote(call: Call) -> Response:
     """Let another model take over this name, and give it its own name in exchange."""
     wanted = await reading(await call.body(), PROMOTE)
-    return answer(await promote_model(call.service, call.name, wanted.model, call.who))
+    view = await promote_model(call.service, call.name, wanted.model, call.who, call.key)
+    return answer(view)
 
 
 async def offers(call: Call) -> Response:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import logging
 import math
 import time
@@ -30,7 +31,7 @@ from heavytail.serve.clock import Clock
 from heavytail.serve.decider_model import model_of
 from heavytail.serve.keeping import RESTORED, Way, ways
 from heavytail.serve.model import Model, Stretch, said
-from heavytail.serve.splits import Shares, decoded
+from heavytail.serve.splits import REMEMBERED, Shares, Swaps, decoded, swaps
 from heavytail.serve.wire import DECIDER, ModelSpec
 
 __all__ = ["Broken", "Live", "reads_alike"]
@@ -64,6 +65,7 @@ class Live:
         models: by name.
         broken: those that cannot be opened, by name.
         splits: models that share a name's decisions, by that name.
+        swaps: pairs of models that had one name, each with the last time.
         started: whether all models have been loaded.
         doubtful: whether the store failed before the last changes were read.
     """
@@ -74,13 +76,13 @@ class Live:
         self.broken: dict[str, Broken] = {}
         self.commits = Commits(store, self._news, self._learn)
         self.splits: dict[str, Shares] = {}
+        self.swaps: Swaps = {}
         self.time = Clock(store)
         self.started = self.doubtful = False
 
     async def start(self) -> None:
         """Bring every model to the end of its log."""
-        rows, splits = await self.commits.do(lambda tx: (tx.store.models(), tx.store.splits()))
-        self.splits = decoded(splits)
+        rows = await self._read()
         for row in rows:
             with contextlib.suppress(Refusal):  # it cannot be opened, or is gone
                 await self.open(row)
@@ -150,8 +152,7 @@ class Live:
     async def _refresh(self) -> None:
         known = [*self.models.values()]  # others may be opened while the rows are read
         broken = [*self.broken.values()]
-        rows, splits = await self.commits.do(lambda tx: (tx.store.models(), tx.store.splits()))
-        self.splits = decoded(splits)
+        rows = await self._read()
         there = {row.id: row for row in rows}
         same = [
             model for model in self._rename(known, there, self.models)
@@ -182,6 +183,23 @@ class Live:
                     await self.catch_up(model)
         if chasers:
             await asyncio.wait(chasers, timeout=BRIEF)
+
+    async def _read(self) -> list[ModelRow]:
+        """Read the splits and swaps, and return the rows of all models."""
+
+        def work(tx: Transaction) -> tuple[list[ModelRow], dict[str, str], Swaps]:
+            return tx.store.models(), tx.store.splits(), swaps(tx)
+
+        rows, splits, self.swaps = await self.commits.do(work)
+        self.splits = decoded(splits)
+        return rows
+
+    def sharing(self, model: int) -> list[int]:
+        """A model and those that made decisions under its name in the last day."""
+        since = self.store.clock() - REMEMBERED
+        pairs = [pair for pair, time in self.swaps.items() if model in pair and time > since]
+        splits = [each.shares for each in self.splits.values() if model in each.shares]
+        return [*dict.fromkeys([model, *itertools.chain(*pairs, *splits)])]
 
     def _rename(
         self, known: list[Named], there: dict[int, ModelRow], names: dict[str, Named]

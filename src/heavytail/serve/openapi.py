@@ -164,7 +164,7 @@ def _operation(route: Route, path: str, schema: dict[str, Any]) -> dict[str, Any
         operation["description"] = (
             f"Requires a key with the scope {route.scope}, if keys are required."
         )
-    if name == "decide":
+    if name in ("decide", "promote"):
         key_schema = {"type": "string", "maxLength": 200}
         operation["parameters"].append(
             {"name": "Idempotency-Key", "in": "header", "schema": key_schema}

@@ -275,7 +275,7 @@ class Service:
     async def _decide(self, model: Model, choices: Sequence[Asked], request: str) -> list[Any]:
         split = self.live.splits.get(model.row.name)
         if split is not None:
-            return await decide_split(self, model.row.name, split, choices, request)
+            return await decide_split(self, model, split, choices, request)
         return await decide(self, model, choices, request)
 
     def _check_batch(self, items: Sequence[Any]) -> None:
