@@ -138,6 +138,7 @@ class Diagnostics(TypedDict, total=False):
     Attributes:
         faults: errors of the model that the service worked around, in words.
         refused: rewards that the policy refused to learn.
+        refusals: which of them, and why, a sentence for each reason.
         staleness: average number of outcomes by which decisions lag behind.
     """
 
@@ -153,6 +154,7 @@ class Diagnostics(TypedDict, total=False):
     advice: list[str]
     faults: list[str]
     refused: int
+    refusals: list[str]
     staleness: float
 
 

@@ -444,7 +444,11 @@ def test_a_deciders_offers(tmp_path):
         assert ranges["(missing)"] == sum(one["basket"] is None for one in contexts)
         assert sum(ranges.values()) == 120
         assert found["against"]["compared"] > 100
-        assert earned(client, against="always:nobody")["against"]["why"].startswith("nothing to")
+        refused = client.get(f"{SHOP}/earned", params={"against": "always:nome"})
+        assert (refused.status_code, refused.json()["field"]) == (422, "against")
+        assert "No decision offered 'nome'. Did you mean 'none'?" in refused.json()["message"]
+        offers = decider().offers
+        assert all(f"'{name}'" in refused.json()["message"] for name in offers)
 
 
 def test_other_states_of_a_model(shop, tmp_path):
@@ -675,6 +679,8 @@ def test_the_command_prints_what_the_service_answers(shop_alone, tmp_path, capsy
     assert shown.startswith("160 decisions, ")
     assert "offer" in shown
     assert "a uniform draw" in shown
+    assert main(["earned", store, "shop", "--against", "always:nonne"]) == 2
+    assert "Did you mean 'none'?" in capsys.readouterr().err
     assert main(["earned", store, "nobody"]) == 2
     assert main(["earned", store, "shop", "--against", "best"]) == 2
     assert main(["earned", store, "shop", "--key", "x"]) == 2

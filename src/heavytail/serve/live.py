@@ -315,13 +315,13 @@ class Live:
         full = True
         while full:
             most, stretch = min(max(model.batch, AWAY), BATCH), model.stretch
-            rows = await self.commits.do(functools.partial(_next, model=model, most=most))
+            rows, reasons = await self.commits.do(functools.partial(_next, model=model, most=most))
             full = len(rows) == most
             if last is not None:
                 full = full and rows[-1].seq < last
                 rows = [row for row in rows if row.seq <= last]
             kind = "change" if any(row.by_default == CHANGE for row in rows) else "learn"
-            await model.turn(kind, len(rows), functools.partial(model.learn, rows))
+            await model.turn(kind, len(rows), functools.partial(model.learn, rows, reasons))
             full = full or (model.stretch is not stretch and last is None)
         if last is not None and model.version != last:
             raise RuntimeError(f"outcome {last} is missing.")
@@ -383,22 +383,30 @@ class Live:
                 return
 
 
-def _next(tx: Transaction, model: Model, most: int) -> list[OutcomeRow]:
-    """The next outcomes that a model has not learned, with its own features."""
+def _next(tx: Transaction, model: Model, most: int) -> tuple[list[OutcomeRow], dict[int, str]]:
+    """The next outcomes that a model has not learned, with its own features; and by number, why it
+    cannot have features of some.
+    """
     source, until, translated = model.stretch
     rows = tx.store.outcomes(source, model.version, most)
     if rows and rows[-1].seq > until:
         rows = [row for row in rows if row.seq <= until]
     if not translated or not rows:
-        return rows
+        return rows, {}
     details = tx.store.details(source, model.version, rows[-1].seq)
     catalogues = functools.cache(functools.partial(_catalogue, tx))
-    return [
-        row
-        if row.by_default == CHANGE
-        else row._replace(x=_translated(model, source, details.get(row.seq), catalogues))
-        for row in rows
-    ]
+    own, reasons = [], {}
+    for row in rows:
+        x = row.x
+        if row.by_default != CHANGE:
+            try:
+                x = _translated(model, source, details.get(row.seq), catalogues)
+            except msgspec.MsgspecError:
+                x, reasons[row.seq] = b"", "the decision is damaged in the store."
+            except (ValueError, TypeError, KeyError) as error:
+                x, reasons[row.seq] = b"", said(error)
+        own.append(row._replace(x=x))
+    return own, reasons
 
 
 def _translated(
@@ -407,25 +415,22 @@ def _translated(
     decided: tuple[bytes, bytes] | None,
     catalogues: Callable[[int, int], dict[str, Any]],
 ) -> bytes:
-    """What a model learns of a decision of ``source``; empty if it cannot.
+    """What a model learns of a decision of ``source``; ValueError if it cannot.
 
     The offer has the features of the time of the decision, completed by those that the model began
     with. So a change of the offers does not change what a restart learns.
     """
-    try:
-        if decided is None:
-            return b""
-        detail = unpack(decided[1])
-        offer = catalogues(model.row.id, 1).get(str(detail.id))
-        if detail.catalogue is not None:
-            then = catalogues(source, detail.catalogue).get(str(detail.id))
-            if offer is None:
-                offer = then
-            elif isinstance(offer, dict) and isinstance(then, dict):
-                offer = {**offer, **then}
-        return model.translated(decided[0], detail, offer)
-    except msgspec.MsgspecError:
-        return b""
+    if decided is None:
+        raise ValueError("its decision is not in the store.")
+    detail = unpack(decided[1])
+    offer = catalogues(model.row.id, 1).get(str(detail.id))
+    if detail.catalogue is not None:
+        then = catalogues(source, detail.catalogue).get(str(detail.id))
+        if offer is None:
+            offer = then
+        elif isinstance(offer, dict) and isinstance(then, dict):
+            offer = {**offer, **then}
+    return model.translated(decided[0], detail, offer)
 
 
 def _catalogue(tx: Transaction, model: int, number: int) -> dict[str, Any]:
