@@ -340,7 +340,7 @@ def test_answers_are_of_their_types(client):
     seen = shop.describe()
     assert seen.keys() == answers.ModelView.__annotations__.keys()
     assert seen["diagnostics"].keys() == answers.Diagnostics.__annotations__.keys()
-    own = {"faults", "refused", "staleness"}
+    own = {"faults", "refused", "refusals", "staleness"}
     policys = {field.name for field in dataclasses.fields(Diagnostics)} - {"pending"}
     assert seen["diagnostics"].keys() == policys | own
     assert seen["spec"].keys() <= answers.ModelSpec.__annotations__.keys()
