@@ -14,7 +14,7 @@ import math
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -717,7 +717,7 @@ class Transaction:
         row = self._row(DECISION, model, "request", request)
         return DecisionRow(*row) if row else None
 
-    def requested_of(self, models: Sequence[int], request: bytes) -> int | None:
+    def requested_of(self, models: Iterable[int], request: bytes) -> int | None:
         """The model among some that made the earlier decision of a request, if one did."""
         return next((model for model in models if self.requested(model, request)), None)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import logging
 import math
 import time
@@ -30,7 +31,7 @@ from heavytail.serve.clock import Clock
 from heavytail.serve.decider_model import model_of
 from heavytail.serve.keeping import RESTORED, Way, ways
 from heavytail.serve.model import Model, Stretch, said
-from heavytail.serve.splits import Shares, decoded
+from heavytail.serve.splits import REMEMBERED, Shares, Swaps, decoded, swaps
 from heavytail.serve.wire import DECIDER, ModelSpec
 
 __all__ = ["Broken", "Live", "reads_alike"]
@@ -64,6 +65,7 @@ class Live:
         models: by name.
         broken: those that cannot be opened, by name.
         splits: models that share a name's decisions, by that name.
+        swaps: pairs of models that had one name, each with the last time.
         started: whether all models have been loaded.
         doubtful: whether the store failed before the last changes were read.
     """
@@ -74,13 +76,13 @@ class Live:
         self.broken: dict[str, Broken] = {}
         self.commits = Commits(store, self._news, self._learn)
         self.splits: dict[str, Shares] = {}
+        self.swaps: Swaps = {}
         self.time = Clock(store)
         self.started = self.doubtful = False
 
     async def start(self) -> None:
         """Bring every model to the end of its log."""
-        rows, splits = await self.commits.do(lambda tx: (tx.store.models(), tx.store.splits()))
-        self.splits = decoded(splits)
+        rows = await self._read()
         for row in rows:
             with contextlib.suppress(Refusal):  # it cannot be opened, or is gone
                 await self.open(row)
@@ -150,8 +152,7 @@ class Live:
     async def _refresh(self) -> None:
         known = [*self.models.values()]  # others may be opened while the rows are read
         broken = [*self.broken.values()]
-        rows, splits = await self.commits.do(lambda tx: (tx.store.models(), tx.store.splits()))
-        self.splits = decoded(splits)
+        rows = await self._read()
         there = {row.id: row for row in rows}
         same = [
             model for model in self._rename(known, there, self.models)
@@ -182,6 +183,23 @@ class Live:
                     await self.catch_up(model)
         if chasers:
             await asyncio.wait(chasers, timeout=BRIEF)
+
+    async def _read(self) -> list[ModelRow]:
+        """Read the splits and swaps, and return the rows of all models."""
+
+        def work(tx: Transaction) -> tuple[list[ModelRow], dict[str, str], Swaps]:
+            return tx.store.models(), tx.store.splits(), swaps(tx)
+
+        rows, splits, self.swaps = await self.commits.do(work)
+        self.splits = decoded(splits)
+        return rows
+
+    def sharing(self, model: int) -> list[int]:
+        """A model and those that made decisions under its name in the last day."""
+        since = self.store.clock() - REMEMBERED
+        pairs = [pair for pair, time in self.swaps.items() if model in pair and time > since]
+        splits = [each.shares for each in self.splits.values() if model in each.shares]
+        return [*dict.fromkeys([model, *itertools.chain(*pairs, *splits)])]
 
     def _rename(
         self, known: list[Named], there: dict[int, ModelRow], names: dict[str, Named]
@@ -297,13 +315,13 @@ class Live:
         full = True
         while full:
             most, stretch = min(max(model.batch, AWAY), BATCH), model.stretch
-            rows = await self.commits.do(functools.partial(_next, model=model, most=most))
+            rows, reasons = await self.commits.do(functools.partial(_next, model=model, most=most))
             full = len(rows) == most
             if last is not None:
                 full = full and rows[-1].seq < last
                 rows = [row for row in rows if row.seq <= last]
             kind = "change" if any(row.by_default == CHANGE for row in rows) else "learn"
-            await model.turn(kind, len(rows), functools.partial(model.learn, rows))
+            await model.turn(kind, len(rows), functools.partial(model.learn, rows, reasons))
             full = full or (model.stretch is not stretch and last is None)
         if last is not None and model.version != last:
             raise RuntimeError(f"outcome {last} is missing.")
@@ -365,22 +383,30 @@ class Live:
                 return
 
 
-def _next(tx: Transaction, model: Model, most: int) -> list[OutcomeRow]:
-    """The next outcomes that a model has not learned, with its own features."""
+def _next(tx: Transaction, model: Model, most: int) -> tuple[list[OutcomeRow], dict[int, str]]:
+    """The next outcomes that a model has not learned, with its own features; and by number, why it
+    cannot have features of some.
+    """
     source, until, translated = model.stretch
     rows = tx.store.outcomes(source, model.version, most)
     if rows and rows[-1].seq > until:
         rows = [row for row in rows if row.seq <= until]
     if not translated or not rows:
-        return rows
+        return rows, {}
     details = tx.store.details(source, model.version, rows[-1].seq)
     catalogues = functools.cache(functools.partial(_catalogue, tx))
-    return [
-        row
-        if row.by_default == CHANGE
-        else row._replace(x=_translated(model, source, details.get(row.seq), catalogues))
-        for row in rows
-    ]
+    own, reasons = [], {}
+    for row in rows:
+        x = row.x
+        if row.by_default != CHANGE:
+            try:
+                x = _translated(model, source, details.get(row.seq), catalogues)
+            except msgspec.MsgspecError:
+                x, reasons[row.seq] = b"", "the decision is damaged in the store."
+            except (ValueError, TypeError, KeyError) as error:
+                x, reasons[row.seq] = b"", said(error)
+        own.append(row._replace(x=x))
+    return own, reasons
 
 
 def _translated(
@@ -389,25 +415,22 @@ def _translated(
     decided: tuple[bytes, bytes] | None,
     catalogues: Callable[[int, int], dict[str, Any]],
 ) -> bytes:
-    """What a model learns of a decision of ``source``; empty if it cannot.
+    """What a model learns of a decision of ``source``; ValueError if it cannot.
 
     The offer has the features of the time of the decision, completed by those that the model began
     with. So a change of the offers does not change what a restart learns.
     """
-    try:
-        if decided is None:
-            return b""
-        detail = unpack(decided[1])
-        offer = catalogues(model.row.id, 1).get(str(detail.id))
-        if detail.catalogue is not None:
-            then = catalogues(source, detail.catalogue).get(str(detail.id))
-            if offer is None:
-                offer = then
-            elif isinstance(offer, dict) and isinstance(then, dict):
-                offer = {**offer, **then}
-        return model.translated(decided[0], detail, offer)
-    except msgspec.MsgspecError:
-        return b""
+    if decided is None:
+        raise ValueError("its decision is not in the store.")
+    detail = unpack(decided[1])
+    offer = catalogues(model.row.id, 1).get(str(detail.id))
+    if detail.catalogue is not None:
+        then = catalogues(source, detail.catalogue).get(str(detail.id))
+        if offer is None:
+            offer = then
+        elif isinstance(offer, dict) and isinstance(then, dict):
+            offer = {**offer, **then}
+    return model.translated(decided[0], detail, offer)
 
 
 def _catalogue(tx: Transaction, model: int, number: int) -> dict[str, Any]:

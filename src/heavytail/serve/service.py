@@ -6,6 +6,7 @@ Every verb is a coroutine that returns when its effect is on disk. It refuses by
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import re
@@ -86,6 +87,7 @@ class Service:
         self.keys = Keys()
         self.ready = Ready(self.commits)
         self.started = time.time()
+        self.lessons: dict[tuple[int, str], asyncio.Task[Any]] = {}  # logs that are being learned
 
     # Beginning and end
 
@@ -105,6 +107,8 @@ class Service:
 
     async def stop(self) -> None:
         """Take the last snapshots and close the store."""
+        for lesson in self.lessons.values():
+            lesson.cancel()
         await self.chores.stop()
         await self.books.stop()
         self.commits.close()
@@ -271,7 +275,7 @@ class Service:
     async def _decide(self, model: Model, choices: Sequence[Asked], request: str) -> list[Any]:
         split = self.live.splits.get(model.row.name)
         if split is not None:
-            return await decide_split(self, model.row.name, split, choices, request)
+            return await decide_split(self, model, split, choices, request)
         return await decide(self, model, choices, request)
 
     def _check_batch(self, items: Sequence[Any]) -> None:

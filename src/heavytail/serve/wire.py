@@ -35,6 +35,7 @@ __all__ = [
     "KeyMade",
     "KeySpec",
     "KeyView",
+    "LogLearned",
     "ModelChange",
     "ModelSpec",
     "ModelStats",
@@ -675,6 +676,15 @@ class SnapshotView(Struct, frozen=True):
     version: int
     time: float
     note: str
+
+
+class LogLearned(Struct, frozen=True):
+    """A log that a model began with: SHA-256 of its file, and what of it was learned and left out,
+    in words.
+    """
+
+    file: str
+    sentences: list[str]
 
 
 class SnapshotMade(Struct, frozen=True):
