@@ -13,31 +13,36 @@ from __future__ import annotations
 import bisect
 import contextlib
 import hashlib
+import itertools
+import math
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+import numpy as np
+
 from heavytail._archive import replacing
 from heavytail._extras import need
+from heavytail._typing import IntArray
 from heavytail._validate import printable
-from heavytail.ledger.layout import CHANGE, FileRow
+from heavytail.ledger.layout import CHANGE, DecisionRow, FileRow, ModelRow, OutcomeRow
 from heavytail.ledger.refusal import ArchiveError, StoreError
 from heavytail.ledger.tokens import time_of
 
 if TYPE_CHECKING:
     from heavytail.ledger.store import Store
 
-__all__ = ["MOST", "Archive", "Entry", "check_place", "collected"]
+__all__ = ["MOST", "Archive", "Entry", "Part", "check_place", "collected"]
 
 MOST: Final = 100_000  # rows of a file
 LARGE: Final = 64 * 2**20  # bytes of its rows, about
 READ: Final = 2048  # rows that are read from the tables at a time
 OPEN: Final = 2  # files that are kept in memory
-SMALL: Final = 2**20  # bytes that are read at a time
 
 OLD = (  # rows of a file, from the tables
     "SELECT o.seq, o.key, o.by_default, o.reward, o.scale, o.version, o.x, o.time, "
@@ -80,6 +85,21 @@ class Entry(NamedTuple):
         """Its bytes, about."""
         return 100 + sum(len(part or b"") for part in (self.outcome_x, self.x, self.detail))
 
+    def rows(self, model: int) -> tuple[DecisionRow, OutcomeRow | None]:
+        """A decision and its outcome, as the tables had them."""
+        decision: Any = (
+            model, self.key, self.version, self.arm, self.x, self.request, self.detail,
+        )  # fmt: skip
+        return DecisionRow(*decision), None if self.seq is None else self.outcome
+
+    @property
+    def outcome(self) -> OutcomeRow:
+        """The outcome, as the tables had it."""
+        row: Any = (
+            self.seq, self.key, self.by_default, self.reward, self.scale, self.outcome_x,
+        )  # fmt: skip
+        return OutcomeRow(*row)
+
     @property
     def then(self) -> float:
         """The time of the outcome, or of a decision without one."""
@@ -105,30 +125,54 @@ class _Open:
     def __init__(self, table: Any) -> None:
         self._table = table
         self._lock = threading.Lock()
-        self._keys: list[bytes] = []
-        self._places: list[int] = []
+        self._order: tuple[Any, IntArray] | None = None
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
 
-    def entries(self, places: Sequence[int]) -> list[Entry]:
+    def entries(self, places: Sequence[int] | IntArray) -> list[Entry]:
         """The rows at some places."""
-        part = self._table.take(list(places))
+        if isinstance(places, range):
+            part = self._table.slice(places.start, len(places))
+        else:
+            part = self._table.take(np.asarray(places, dtype=np.int64))
         columns = (column.to_pylist() for column in part.columns)
         return [_whole(Entry(*row)) for row in zip(*columns, strict=True)]
 
-    def by_key(self) -> tuple[list[bytes], list[int]]:
-        """The keys of the decisions in order, and their places in the file."""
+    def between(self, after: bytes, upto: bytes | None, done: int) -> tuple[Any, IntArray]:
+        """The keys behind one and up to another, in order, and the places of their decisions among
+        the first ``done`` rows.
+        """
+        keys, places = self._by_key()
+        start = bisect.bisect_right(keys, after, key=_plain)
+        end = len(keys) if upto is None else bisect.bisect_right(keys, upto, key=_plain)
+        within = start + np.flatnonzero(places[start:end] < done)
+        return keys.take(within), places[within]
+
+    def place(self, key: bytes) -> int | None:
+        """The place of the decision with a key."""
+        keys, places = self._by_key()
+        at = bisect.bisect_left(keys, key, key=_plain)
+        return int(places[at]) if at < len(keys) and keys[at].as_py() == key else None
+
+    def _by_key(self) -> tuple[Any, IntArray]:
+        """The keys of the decisions in order, and their places. Arrow sorts without holding up
+        other threads.
+        """
         with self._lock:
-            if not self._places:
+            if self._order is None:
                 import pyarrow.compute as pc
 
-                keys = self._table["key"].to_pylist()
-                decided = pc.is_valid(self._table["version"]).to_pylist()
-                places = [place for place, is_one in enumerate(decided) if is_one]
-                places.sort(key=keys.__getitem__)
-                self._keys, self._places = [keys[place] for place in places], places
-            return self._keys, self._places
+                decided = pc.indices_nonzero(pc.is_valid(self._table["version"].chunk(0)))
+                keys = self._table["key"].chunk(0).take(decided)
+                order = pc.sort_indices(keys)
+                places = decided.take(order).to_numpy().astype(np.int64)
+                self._order = keys.take(order), places
+            return self._order
+
+
+def _plain(scalar: Any) -> bytes:
+    return bytes(scalar.as_py())
 
 
 def _whole(entry: Entry) -> Entry:
@@ -152,23 +196,14 @@ class Archive:
 
     # Writing
 
-    def write(self, place: str, name: str, entries: Sequence[Entry]) -> tuple[str, bytes]:
-        """Write a file and read it back; return its name, beginning with the place, and its digest.
+    def write(self, place: str, name: str, table: Any) -> tuple[str, bytes]:
+        """Write the rows of a :class:`Part` as a file and read it back; return its name, beginning
+        with the place, and its digest.
 
         Args:
             place: a folder or an address, as :func:`check_place` allows it.
             name: how the file's name begins.
         """
-        need("an archive", "pyarrow", extra="serve")
-        import pyarrow as pa
-
-        try:
-            table = _table(entries)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise StoreError(
-                f"an old row of the store is damaged ({printable(str(error))}), and the rows from "
-                "there on are not archived. Restore it from a backup."
-            ) from None
         content = _packed(table)
         digest = hashlib.sha256(content).digest()
         full = f"{place.rstrip('/')}/{name}-{digest.hex()[:16]}.parquet"
@@ -238,22 +273,20 @@ class Archive:
         self, files: Sequence[FileRow], after: bytes, upto: bytes | None, limit: int
     ) -> list[Entry]:
         """The decisions behind one key and up to another, in order."""
-        found: list[tuple[bytes, FileRow, int]] = []
-        for file in sorted(files, key=lambda each: each.low):
+        found: list[tuple[bytes, int, int]] = []  # key, file, place
+        for number, file in sorted(enumerate(files), key=lambda each: each[1].low):
             if not file.decisions or file.high <= after or (upto is not None and file.low > upto):
                 continue
             if len(found) >= limit and found[limit - 1][0] < file.low:
                 break
-            keys, places = self._opened(file).by_key()
-            start = bisect.bisect_right(keys, after)
-            end = len(keys) if upto is None else bisect.bisect_right(keys, upto)
-            here = ((keys[i], places[i]) for i in range(start, end) if places[i] < file.done)
-            more = [(key, file, place) for key, place in _first(here, limit)]
-            found = sorted([*found, *more], key=lambda each: each[0])[:limit]
+            keys, places = self._opened(file).between(after, upto, file.done)
+            some = zip(keys[:limit].to_pylist(), places[:limit].tolist(), strict=True)
+            found = sorted([*found, *((key, number, place) for key, place in some)])[:limit]
         taken: dict[bytes, Entry] = {}
-        for file in dict.fromkeys(each for _, each, _ in found):
-            places = [place for _, each, place in found if each is file]
-            taken.update((entry.key, entry) for entry in self._opened(file).entries(places))
+        for number in {number for _, number, _ in found}:
+            places = [place for _, each, place in found if each == number]
+            entries = self._opened(files[number]).entries(places)
+            taken.update((entry.key, entry) for entry in entries)
         return [taken[key] for key, _, _ in found]
 
     def find(self, files: Sequence[FileRow], keys: Iterable[bytes]) -> dict[bytes, Entry]:
@@ -262,10 +295,9 @@ class Archive:
         for key in keys:
             for file in files:
                 if file.decisions and file.low <= key <= file.high:
-                    known, places = self._opened(file).by_key()
-                    at = bisect.bisect_left(known, key)
-                    if at < len(known) and known[at] == key and places[at] < file.done:
-                        found[key] = self._opened(file).entries([places[at]])[0]
+                    place = self._opened(file).place(key)
+                    if place is not None and place < file.done:
+                        found[key] = self._opened(file).entries([place])[0]
         return found
 
     def behind(self, file: FileRow, key: bytes) -> int:
@@ -274,8 +306,7 @@ class Archive:
             return 0
         if file.low > key and file.complete:
             return file.decisions
-        keys, places = self._opened(file).by_key()
-        return sum(place < file.done for place in places[bisect.bisect_right(keys, key) :])
+        return len(self._opened(file).between(key, None, file.done)[1])
 
     def given_up(self, file: FileRow) -> list[bytes]:
         """The keys of the decisions without an outcome, which are the last rows of a file."""
@@ -339,23 +370,10 @@ class Archive:
         return self._home / path
 
 
-def _first(pairs: Iterable[tuple[bytes, int]], limit: int) -> list[tuple[bytes, int]]:
-    return [pair for pair, _ in zip(pairs, range(limit), strict=False)]
-
-
 def _damaged(name: str, why: str) -> ArchiveError:
     return ArchiveError(
         f"{name}, a file of the store's archive, is damaged: {why}. Restore it from a backup."
     )
-
-
-def _table(entries: Sequence[Entry]) -> Any:
-    import pyarrow as pa
-
-    columns = zip(*(_once(entry) for entry in entries), strict=True)
-    schema = _schema()
-    arrays = [pa.array(part, kind) for part, kind in zip(columns, schema.types, strict=True)]
-    return pa.table(arrays, schema=schema)
 
 
 def _once(entry: Entry) -> Entry:
@@ -417,7 +435,70 @@ def check_place(place: str, *, relative: bool) -> str:
     return place
 
 
-def collected(store: Store, model: int, before: float, last: int, swept: bytes) -> list[Entry]:
+class Part:
+    """Rows for a file.
+
+    Attributes:
+        first: the number of the first outcome.
+        outcomes: their number.
+        decisions: likewise.
+        low: the least key of a decision.
+        high: the greatest.
+        width: number of features of the decision with the least key.
+        oldest: the time of the oldest row.
+        size: bytes, about.
+    """
+
+    def __init__(self) -> None:
+        self.first = self.outcomes = self.decisions = self.width = self.size = self._rows = 0
+        self.low = self.high = b""
+        self.oldest = math.inf
+        self._batches: list[Any] = []
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Add rows."""
+        if not entries:
+            return
+        import pyarrow as pa
+
+        schema, columns = _schema(), zip(*map(_once, entries), strict=True)
+        try:
+            arrays = [
+                pa.array(each, kind) for each, kind in zip(columns, schema.types, strict=True)
+            ]
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise StoreError(
+                f"an old row of the store is damaged ({printable(str(error))}), and the rows from "
+                "there on are not archived. Restore it from a backup."
+            ) from None
+        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
+        outcomes = sum(entry.seq is not None for entry in entries)
+        if outcomes and not self.outcomes:
+            self.first = int(entries[0].seq or 0)
+        decided = [(entry.key, entry.x or b"") for entry in entries if entry.version is not None]
+        if decided:
+            low, x = min(decided)
+            if not self.decisions or low < self.low:
+                self.low, self.width = low, len(x) // 8
+            self.high = max(self.high, max(decided)[0])
+        self.outcomes, self.decisions = self.outcomes + outcomes, self.decisions + len(decided)
+        self._rows += len(entries)
+        self.size += sum(entry.size for entry in entries)
+        self.oldest = min(self.oldest, *(entry.then for entry in entries))
+
+    def table(self) -> Any:
+        """The rows as a table."""
+        import pyarrow as pa
+
+        return pa.Table.from_batches(self._batches, _schema()).combine_chunks()
+
+
+def collected(
+    store: Store, model: ModelRow, before: float, last: int, swept: bytes, pace: float = 0.0
+) -> Part:
     """The next rows of a model for the archive: as many as a file may have.
 
     Args:
@@ -425,33 +506,28 @@ def collected(store: Store, model: int, before: float, last: int, swept: bytes) 
         before: the time before which outcomes must have come.
         last: the number of the last outcome that may be archived.
         swept: the key up to which decisions were given up, and are old enough.
+        pace: seconds of rest for each second of work, so that others have a turn.
     """
-    entries: list[Entry] = []
-    files = store.files(model)
-    row = store.model(model)
-    assert row is not None
-    after, size = files[-1].last if files else row.since, 0
+    part, files = Part(), store.files(model.id)
+    after = files[-1].last if files else model.since
 
-    def take(sql: str, *bounds: object, old: Callable[[Entry], bool]) -> bool:
-        """Take rows; tell whether there may be more."""
-        nonlocal size
-        rows = store.rows(sql, model, *bounds, min(READ, MOST - len(entries)))
-        for values in rows:
-            entry = Entry(*values)
-            if not old(entry) or size > LARGE:
-                return False
-            entries.append(entry)
-            size += entry.size
-        return len(rows) == READ
+    def take(sql: str, *bounds: object, old: Callable[[int, Entry], bool]) -> bytes | None:
+        """Take rows; return the key of the last, or None if there are no more."""
+        start, most = time.monotonic(), min(READ, MOST - len(part))
+        rows = [Entry(*values) for values in store.rows(sql, model.id, *bounds, most)]
+        taken = [each for _, each in itertools.takewhile(lambda row: old(*row), enumerate(rows))]
+        part.add(taken)
+        time.sleep(pace * (time.monotonic() - start))
+        return taken[-1].key if len(taken) == READ and part.size < LARGE else None
 
-    def is_next(entry: Entry) -> bool:
+    def is_next(place: int, entry: Entry) -> bool:
         """Tell whether an outcome is old, and nothing is missing before it or of it."""
         whole = entry.version is not None or entry.by_default == CHANGE
-        return whole and entry.seq == after + len(entries) + 1 and entry.then < before
+        return whole and entry.seq == after + len(part) + place + 1 and entry.then < before
 
-    while take(OLD, after + len(entries), last, old=is_next):
+    while take(OLD, after + len(part), last, old=is_next):
         pass
-    key = b""
-    while len(entries) < MOST and take(GIVEN_UP, key, swept, old=lambda _: True):
-        key = entries[-1].key
-    return entries
+    key: bytes | None = b""
+    while key is not None and len(part) < MOST and part.size < LARGE:
+        key = take(GIVEN_UP, key, swept, old=lambda place, entry: True)
+    return part

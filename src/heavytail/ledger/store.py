@@ -330,7 +330,7 @@ class Store(ABC):
         old = self._before(model, after, rows, limit)
         if not old:
             return rows
-        return [*map(_outcome, old), *rows][:limit]
+        return [*(each.outcome for each in old), *rows][:limit]
 
     def lineage(self, row: ModelRow, until: float = math.inf) -> list[tuple[int, float]]:
         """The models whose outcomes a model learns, in order, and each one's last number."""
@@ -547,14 +547,6 @@ class Store(ABC):
         """The valid keys by digest: name and scopes of each."""
         sql = "SELECT digest, name, scopes FROM api_key WHERE revoked = 0"
         return {bytes(d): (name, frozenset(scopes.split())) for d, name, scopes in self.rows(sql)}
-
-
-def _outcome(entry: Entry) -> OutcomeRow:
-    """An outcome of the archive as the tables had it."""
-    row: Any = (
-        entry.seq, entry.key, entry.by_default, entry.reward, entry.scale, entry.outcome_x,
-    )  # fmt: skip
-    return OutcomeRow(*row)
 
 
 def _logged(entry: Entry) -> tuple[Any, ...]:
