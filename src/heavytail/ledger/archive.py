@@ -284,8 +284,8 @@ class Archive:
             found = sorted([*found, *((key, number, place) for key, place in some)])[:limit]
         taken: dict[bytes, Entry] = {}
         for number in {number for _, number, _ in found}:
-            places = [place for _, each, place in found if each == number]
-            entries = self._opened(files[number]).entries(places)
+            here = [place for _, each, place in found if each == number]
+            entries = self._opened(files[number]).entries(here)
             taken.update((entry.key, entry) for entry in entries)
         return [taken[key] for key, _, _ in found]
 
