@@ -439,7 +439,7 @@ class Part:
     """Rows for a file.
 
     Attributes:
-        first: the number of the first outcome.
+        first: the number of the first outcome, or of the next where it has none.
         outcomes: their number.
         decisions: likewise.
         low: the least key of a decision.
@@ -449,8 +449,9 @@ class Part:
         size: bytes, about.
     """
 
-    def __init__(self) -> None:
-        self.first = self.outcomes = self.decisions = self.width = self.size = self._rows = 0
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.outcomes = self.decisions = self.width = self.size = self._rows = 0
         self.low = self.high = b""
         self.oldest = math.inf
         self._batches: list[Any] = []
@@ -476,8 +477,6 @@ class Part:
             ) from None
         self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
         outcomes = sum(entry.seq is not None for entry in entries)
-        if outcomes and not self.outcomes:
-            self.first = int(entries[0].seq or 0)
         decided = [(entry.key, entry.x or b"") for entry in entries if entry.version is not None]
         if decided:
             low, x = min(decided)
@@ -508,8 +507,8 @@ def collected(
         swept: the key up to which decisions were given up, and are old enough.
         pace: seconds of rest for each second of work, so that others have a turn.
     """
-    part, files = Part(), store.files(model.id)
-    after = files[-1].last if files else model.since
+    files = store.files(model.id)
+    part = Part((files[-1].last if files else model.since) + 1)
 
     def take(sql: str, *bounds: object, old: Callable[[int, Entry], bool]) -> bytes | None:
         """Take rows; return the key of the last, or None if there are no more."""
@@ -523,9 +522,9 @@ def collected(
     def is_next(place: int, entry: Entry) -> bool:
         """Tell whether an outcome is old, and nothing is missing before it or of it."""
         whole = entry.version is not None or entry.by_default == CHANGE
-        return whole and entry.seq == after + len(part) + place + 1 and entry.then < before
+        return whole and entry.seq == part.first + len(part) + place and entry.then < before
 
-    while take(OLD, after + len(part), last, old=is_next):
+    while take(OLD, part.first - 1 + len(part), last, old=is_next):
         pass
     key: bytes | None = b""
     while key is not None and len(part) < MOST and part.size < LARGE:

@@ -218,7 +218,7 @@ class FileRow(NamedTuple):
         number: of the model's files, from 1 on.
         file: its address, or its name, which begins in the store's folder if it is relative.
         digest: SHA-256 of its bytes.
-        first: the number of its first outcome.
+        first: the number of its first outcome, or of the next where it has none.
         outcomes: how many it has; its other rows are decisions without an outcome.
         decisions: how many it has.
         entries: rows of the file.
