@@ -296,6 +296,11 @@ class Store(ABC):
             for file in files
         ]
 
+    def archived(self) -> dict[int, int]:
+        """The number of rows in the archive, by model."""
+        sql = "SELECT model, SUM(done) FROM archive GROUP BY model"
+        return {model: int(done) for model, done in self.rows(sql)}
+
     def _archived(self, files: list[FileRow]) -> list[FileRow]:
         """The same files, which are about to be read."""
         if files and not self.patient:

@@ -153,8 +153,8 @@ class Service:
         if name in self.live.broken:
             return await self._describe_broken(self.live.broken[name])
         model = self.live[name]
-        row, decisions = await self.commits.do(
-            lambda tx: (tx.model(name), tx.store.decisions(model.row.id))
+        row, decisions, archived = await self.commits.do(
+            lambda tx: (tx.model(name), tx.store.decisions(model.row.id), tx.store.archived())
         )
         if row is None:
             raise Refusal(404, "no_model", "There is no model with this name.")
@@ -167,7 +167,7 @@ class Service:
             decisions, row.pending(decisions), model.version, bool(row.paused),
             shadowed.row.name if shadowed else None, row.created, await model.report(),
             offers=model.offers, learning=self._progress(model),
-            split=name in self.live.splits,
+            split=name in self.live.splits, archived=archived.get(row.id, 0),
         )  # fmt: skip
 
     def _progress(self, model: Model) -> Progress | None:
