@@ -434,8 +434,7 @@ def test_rewards_of_archived_decisions_are_answered_as_before(old):
     zero = decide(old)["token"]
     time.sleep(0.3)
     old.portal.call(old.app.state.service.chores.give_up)
-    waits = decide(old)["token"]
-    unknown = waits[:-2] + ("AA" if waits[-2:] != "AA" else "BA")
+    unknown = paid[:-2] + ("AA" if paid[-2:] != "AA" else "BA")
     asked = ((paid, 3.0), (paid, 4.0), (late, 1.0), (zero, 0.0), (unknown, 1.0), (silent, 1.0))
 
     def answers():
@@ -444,8 +443,9 @@ def test_rewards_of_archived_decisions_are_answered_as_before(old):
     before = answers()
     retire(old)
     assert answers() == before
-    ok(old.patch(SHOP, json={"default_reward": None}))
+    ok(old.patch(SHOP, json={"default_reward": None, "wait": 3600.0}))
     ok(old.patch(SHOP, json={"late": "learn"}))
+    waits = decide(old)["token"]
     assert code(reward(old, silent, 1.0)) == (410, "archived")
     both = [{"token": paid, "reward": 3.0}, {"token": waits, "reward": 2.0}]
     assert ok(old.post(f"{SHOP}/rewards", json=both)) == {"accepted": 1}
