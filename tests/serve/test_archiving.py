@@ -79,6 +79,27 @@ def test_all_reads_are_the_same_at_every_step(where, kept, small, seed):
     store.close()
 
 
+def test_rows_that_move_while_they_are_read_count_once(where, kept, small, monkeypatch):
+    """Between the query of the tables and that of the files, they are archived."""
+    monkeypatch.setattr(archiving, "PIECE", 3)
+    store = opened(where)
+    past = Past(store, 6, 60)
+    before, ways = everything(store, past.row.id), steps(store, past.row, kept)
+    with store.reader() as reader:
+        files, moved = reader.files, 0
+
+        def moving(model):
+            nonlocal moved
+            moved += next(ways, "") == "deleted"
+            return files(model)
+
+        monkeypatch.setattr(reader, "files", moving)
+        for _ in range(4):
+            assert everything(reader, past.row.id) == before
+    assert moved > 10
+    store.close()
+
+
 def test_each_row_is_in_one_place_to_the_bit(tmp_path, small):
     store = opened(tmp_path)
     past = Past(store, 7)
