@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 import time
 from collections.abc import Iterator
 
+from heavytail.ledger import archive
 from heavytail.ledger.details import Detail, pack
 from heavytail.ledger.layout import DecisionRow, ModelRow
+from heavytail.ledger.opening import opened
 from heavytail.ledger.store import Store, Transaction
 from heavytail.ledger.tokens import first_key
 from heavytail.serve import archiving
@@ -106,3 +109,10 @@ def steps(store: Store, row: ModelRow, retention: Retention = KEEP) -> Iterator[
         (recorded,), _ = store.apply([lambda tx: archiving._record(tx, file)])  # noqa: B023
         assert recorded
         yield "recorded"
+
+
+if __name__ == "__main__":  # archives a store, until it is killed
+    archive.MOST, archiving.PIECE, archiving.FEW = 50, 2, 1
+    opened_store = opened(sys.argv[1])
+    for step in steps(opened_store, opened_store.models()[0]):
+        print(step, flush=True)

@@ -6,6 +6,8 @@ import hashlib
 import io
 import os
 import random
+import subprocess
+import sys
 import threading
 import time
 
@@ -77,6 +79,29 @@ def test_all_reads_are_the_same_at_every_step(where, kept, small, seed):
     times = [when for (when,) in store.rows("SELECT time FROM outcome")]
     assert min(times) > time.time() - kept.keep - archiving.WEEK
     store.close()
+
+
+def test_a_process_that_is_killed_leaves_each_row_in_one_place(tmp_path):
+    store = opened(tmp_path)
+    past = Past(store, 8)
+    before, rng = everything(store, past.row.id), random.Random(8)
+    store.close()
+    command, ended = [sys.executable, "-m", "tests.serve.archives", str(tmp_path)], 0
+    for _ in range(5):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        for _ in range(rng.randrange(10, 80)):
+            process.stdout.readline()
+        time.sleep(rng.uniform(0.0, 0.003))
+        process.kill()
+        process.communicate()
+        store = opened(tmp_path)
+        assert everything(store, past.row.id) == before
+        assert rows_of(store, "outcome") == store.rewards(1) - sum(
+            min(file.done, file.outcomes) for file in store.files(1)
+        )
+        ended = sum(file.complete for file in store.files(1))
+        store.close()
+    assert ended
 
 
 def test_rows_that_move_while_they_are_read_count_once(where, kept, small, monkeypatch):
