@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -91,6 +92,7 @@ def everything(store: Store, model: int, seed: int = 0) -> list[object]:
 
 def steps(store: Store, row: ModelRow, retention: Retention = KEEP) -> Iterator[str]:
     """Archive the old rows of a model; each step is what a kill may be before or after."""
+    ended = threading.Event()
     while True:
         files = store.files(row.id)
         if files and not files[-1].complete:
@@ -102,7 +104,7 @@ def steps(store: Store, row: ModelRow, retention: Retention = KEEP) -> Iterator[
                 work = lambda tx: archiving._piece(tx, row.id, number, given_up)  # noqa: B023, E731
                 (more,), _ = store.apply([work])
                 yield "deleted"
-        file = archiving._written(store, row.id, retention, time.time())
+        file = archiving._written(store, row.id, retention, time.time(), ended)
         if file is None:
             return
         yield "written"

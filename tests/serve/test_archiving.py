@@ -214,6 +214,16 @@ def test_what_no_snapshot_holds_stays(tmp_path, small):
     store.close()
 
 
+def test_a_service_that_ends_does_not_wait_for_the_archive(tmp_path, small, monkeypatch):
+    monkeypatch.setattr(archiving, "PACE", 1e9)
+    store, ended = opened(tmp_path), threading.Event()
+    past = Past(store, 2)
+    threading.Timer(0.2, ended.set).start()
+    assert archiving._written(store, past.row.id, KEEP, time.time(), ended) is None
+    assert not [*tmp_path.glob("archive/*")]
+    store.close()
+
+
 def test_few_rows_wait_a_week_for_more(tmp_path):
     store = opened(tmp_path)
     past = Past(store, 2)

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from heavytail._archive import replacing
-from heavytail._extras import need
+from heavytail._extras import MissingExtra, need
 from heavytail._typing import IntArray
 from heavytail._validate import printable
 from heavytail.ledger.layout import CHANGE, DecisionRow, FileRow, ModelRow, OutcomeRow
@@ -425,7 +425,12 @@ def check_place(place: str, *, relative: bool) -> str:
                 "who reads it. Put the credentials where fsspec finds them: into the environment "
                 "or a file."
             )
-        _remote(place)
+        try:
+            _remote(place)
+        except MissingExtra:
+            raise
+        except ImportError as error:
+            raise ValueError(printable(str(error))) from None
         return place
     if not os.path.isabs(place) and not relative:
         raise ValueError(
@@ -496,7 +501,12 @@ class Part:
 
 
 def collected(
-    store: Store, model: ModelRow, before: float, last: int, swept: bytes, pace: float = 0.0
+    store: Store,
+    model: ModelRow,
+    before: float,
+    last: int,
+    swept: bytes,
+    rest: Callable[[float], bool],
 ) -> Part:
     """The next rows of a model for the archive: as many as a file may have.
 
@@ -505,7 +515,7 @@ def collected(
         before: the time before which outcomes must have come.
         last: the number of the last outcome that may be archived.
         swept: the key up to which decisions were given up, and are old enough.
-        pace: seconds of rest for each second of work, so that others have a turn.
+        rest: called with the seconds of each piece of work; true ends it.
     """
     files = store.files(model.id)
     part = Part((files[-1].last if files else model.since) + 1)
@@ -516,8 +526,8 @@ def collected(
         rows = [Entry(*values) for values in store.rows(sql, model.id, *bounds, most)]
         taken = [each for _, each in itertools.takewhile(lambda row: old(*row), enumerate(rows))]
         part.add(taken)
-        time.sleep(pace * (time.monotonic() - start))
-        return taken[-1].key if len(taken) == READ and part.size < LARGE else None
+        ended = rest(time.monotonic() - start) or len(taken) < READ or part.size >= LARGE
+        return None if ended else taken[-1].key
 
     def is_next(place: int, entry: Entry) -> bool:
         """Tell whether an outcome is old, and nothing is missing before it or of it."""

@@ -301,7 +301,7 @@ class Store(ABC):
         sql = "SELECT model, SUM(done) FROM archive GROUP BY model"
         return {model: int(done) for model, done in self.rows(sql)}
 
-    def _archived(self, files: list[FileRow]) -> list[FileRow]:
+    def _readable(self, files: list[FileRow]) -> list[FileRow]:
         """The same files, which are about to be read."""
         if files and not self.patient:
             raise InArchive("rows of the archive are read by a reader of the store.")
@@ -313,13 +313,13 @@ class Store(ABC):
         """
         if rows and rows[0][0] <= after + 1:
             return []
-        files = self._archived([file for file in self.files(model) if file.last > after])
+        files = self._readable([file for file in self.files(model) if file.last > after])
         entries = self.archive.outcomes(files, after, limit)
         return [each for each in entries if not rows or int(each.seq or 0) < rows[0][0]]
 
     def _among(self, model: int, after: bytes, upto: bytes | None, limit: int) -> list[Entry]:
         """The decisions between two keys that the archive has, in order."""
-        files = self._archived(
+        files = self._readable(
             [
                 file
                 for file in self.files(model)
@@ -358,7 +358,7 @@ class Store(ABC):
         details = {seq: (bytes(key), as_bytes(detail)) for seq, key, detail in rows}
         if len(details) < last - after:
             files = [file for file in self.files(model) if file.last > after]
-            for each in self.archive.outcomes(self._archived(files), after, last - after):
+            for each in self.archive.outcomes(self._readable(files), after, last - after):
                 if each.seq is not None and each.version is not None and each.seq <= last:
                     details[each.seq] = each.key, as_bytes(each.detail)
         return details
@@ -367,7 +367,7 @@ class Store(ABC):
         """The decisions of a model with some keys that the archive has."""
         low, high = min(keys), max(keys)
         files = [each for each in self.files(model) if each.low <= high and each.high >= low]
-        return self.archive.find(self._archived(files), keys)
+        return self.archive.find(self._readable(files), keys)
 
     def catalogue(self, model: int, number: int) -> bytes | None:
         """The content of a model's catalogue, as ``heavytail.ledger.offers`` packs it."""
@@ -540,7 +540,7 @@ class Store(ABC):
                 break
         old = sum(
             self.archive.behind(file, key)
-            for file in self._archived([file for file in files if file.high > key])
+            for file in self._readable([file for file in files if file.high > key])
         )
         return int(made) - int(behind) - old
 

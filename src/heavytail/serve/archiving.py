@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -40,12 +41,12 @@ class Retention(NamedTuple):
     place: str
 
 
-async def archive(live: Live, model: int, retention: Retention) -> None:
-    """Move the old rows of a model to the archive."""
+async def archive(live: Live, model: int, retention: Retention, ended: threading.Event) -> None:
+    """Move the old rows of a model to the archive, until the service has ended."""
     more = True
     while more:
         await _delete(live.commits, model)
-        work = functools.partial(_written, live.store, model, retention, live.clock())
+        work = functools.partial(_written, live.store, model, retention, live.clock(), ended)
         file = await apart(work)
         if file is None:
             return
@@ -53,12 +54,18 @@ async def archive(live: Live, model: int, retention: Retention) -> None:
     log.debug("another process archives model %d", model)
 
 
-def _written(store: Store, model: int, retention: Retention, now: float) -> FileRow | None:
-    """Write the next file of a model; None if it must wait for more rows.
+def _written(
+    store: Store, model: int, retention: Retention, now: float, ended: threading.Event
+) -> FileRow | None:
+    """Write the next file of a model; None if it must wait for more rows, or the service has ended.
 
     The rows behind the oldest automatic snapshot stay, so that no start of the service needs the
     archive.
     """
+
+    def rest(seconds: float) -> bool:
+        return ended.wait(PACE * seconds)
+
     with store.reader() as tables:
         row = tables.model(model)
         automatic = [seq for _, seq, _, note in tables.snapshots(model) if note == ""]
@@ -66,8 +73,9 @@ def _written(store: Store, model: int, retention: Retention, now: float) -> File
             return None
         before = min(now, tables.clock()) - retention.keep
         swept = min(row.swept, first_key(before))
-        part = collected(tables, row, before, min(*automatic, row.last), swept, PACE)
-        if not len(part) or (len(part) < FEW and part.oldest > before - WEEK):
+        last = min(*automatic, row.last)
+        part = collected(tables, row, before, last, swept, rest)
+        if ended.is_set() or not len(part) or (len(part) < FEW and part.oldest > before - WEEK):
             return None
         number = len(tables.files(model)) + 1
         # The time of its creation tells it from the model of this number of another store.

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import threading
 import time
 from collections.abc import Awaitable, Callable
 
@@ -57,6 +58,7 @@ class Chores:
         self.live, self._snapshot, self._retention = live, snapshot, retention
         self.begun = time.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
+        self._ended = threading.Event()
 
     def start(self) -> None:
         """Begin, in the running loop."""
@@ -72,6 +74,7 @@ class Chores:
 
     async def stop(self) -> None:
         """End, with last snapshots."""
+        self._ended.set()
         for task in self._tasks:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -115,7 +118,7 @@ class Chores:
         for model in list(self.live.models.values()):
             if model.row.follows is None and await self._leads(model):
                 try:
-                    await archive(self.live, model.row.id, retention)
+                    await archive(self.live, model.row.id, retention, self._ended)
                 except (Refusal, StoreError) as error:  # the other models do not wait for it
                     log.error("%s is not archived: %s", model.row.name, error)
 
