@@ -178,6 +178,7 @@ class ModelView(TypedDict):
             those of its log, and ``dim`` and ``spec`` may be unknown.
         learning: how much of another model's log it has learned; None once it has learned it.
         split: whether other models share the decisions of its name.
+        archived: rows of its log that are in the archive.
     """
 
     name: str
@@ -196,6 +197,7 @@ class ModelView(TypedDict):
     offers: dict[str, OfferView] | None
     learning: Progress | None
     split: bool
+    archived: int
 
 
 class Progress(TypedDict):

@@ -23,7 +23,7 @@ from heavytail.ledger.commits import LARGE, Commits
 from heavytail.ledger.details import unpack
 from heavytail.ledger.layout import CHANGE, ModelRow, OutcomeRow
 from heavytail.ledger.offers import unpacked
-from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.refusal import ArchiveError, InArchive, Refusal
 from heavytail.ledger.store import Store, StoreError, Transaction
 from heavytail.ledger.tokens import time_of
 from heavytail.serve.apart import apart
@@ -45,6 +45,7 @@ SOON = 1.0  # seconds after which a reward is answered that is not learned yet
 BRIEF = 0.1  # seconds that a look at other processes waits for models that learn a log
 
 Named = TypeVar("Named", Model, "Broken")
+Next = tuple[list[OutcomeRow], dict[int, str]]
 News = list[tuple[Model, list[OutcomeRow] | None]]  # None: more than can be learned at once
 
 
@@ -72,6 +73,7 @@ class Live:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        store.patient = False  # requests wait for it
         self.models: dict[str, Model] = {}
         self.broken: dict[str, Broken] = {}
         self.commits = Commits(store, self._news, self._learn)
@@ -262,12 +264,15 @@ class Live:
                 else:
                     await self.catch_up(model)
                 return model
+            except ArchiveError as error:  # another way may not need it
+                failure: Exception = error
             except (Refusal, StoreError):
                 raise
             except Exception as error:
-                words = "the log" if way.number is None else f"snapshot {way.number}"
-                passed.append(f"{words} cannot be used: {said(error)}")
-                log.error("%s: %s", row.name, passed[-1])
+                failure = error
+            words = "the log" if way.number is None else f"snapshot {way.number}"
+            passed.append(f"{words} cannot be used: {said(failure)}")
+            log.error("%s: %s", row.name, passed[-1])
         self.forget(row.id)
         self.broken[row.name] = Broken(stored, "; ".join(passed) or "it has no snapshot.")
         log.error("the model %s cannot be opened", row.name)
@@ -315,7 +320,11 @@ class Live:
         full = True
         while full:
             most, stretch = min(max(model.batch, AWAY), BATCH), model.stretch
-            rows, reasons = await self.commits.do(functools.partial(_next, model=model, most=most))
+            following = functools.partial(_next, model=model, most=most)
+            read = await self.commits.do(functools.partial(_at_once, following=following))
+            if read is None:
+                read = await apart(functools.partial(_read_apart, self.store, following))
+            rows, reasons = read
             full = len(rows) == most
             if last is not None:
                 full = full and rows[-1].seq < last
@@ -336,7 +345,11 @@ class Live:
                 if not most or stretch.translated or stretch.until < math.inf:
                     news.append((model, None))
                     continue
-                rows = self.store.outcomes(stretch.model, version, most + 1)
+                try:
+                    rows = self.store.outcomes(stretch.model, version, most + 1)
+                except InArchive:
+                    news.append((model, None))
+                    continue
                 short = len(rows) <= most and all(row.by_default != CHANGE for row in rows)
                 news.append((model, rows if short else None))
         return news
@@ -383,18 +396,32 @@ class Live:
                 return
 
 
-def _next(tx: Transaction, model: Model, most: int) -> tuple[list[OutcomeRow], dict[int, str]]:
+def _at_once(tx: Transaction, following: Callable[[Store], Next]) -> Next | None:
+    """Read outcomes within a commit; None if that must wait for the archive."""
+    try:
+        return following(tx.store)
+    except InArchive:
+        return None
+
+
+def _read_apart(store: Store, following: Callable[[Store], Next]) -> Next:
+    """Read outcomes with a connection of their own."""
+    with store.reader() as reader:
+        return following(reader)
+
+
+def _next(store: Store, model: Model, most: int) -> Next:
     """The next outcomes that a model has not learned, with its own features; and by number, why it
     cannot have features of some.
     """
     source, until, translated = model.stretch
-    rows = tx.store.outcomes(source, model.version, most)
+    rows = store.outcomes(source, model.version, most)
     if rows and rows[-1].seq > until:
         rows = [row for row in rows if row.seq <= until]
     if not translated or not rows:
         return rows, {}
-    details = tx.store.details(source, model.version, rows[-1].seq)
-    catalogues = functools.cache(functools.partial(_catalogue, tx))
+    details = store.details(source, model.version, rows[-1].seq)
+    catalogues = functools.cache(functools.partial(_catalogue, store))
     own, reasons = [], {}
     for row in rows:
         x = row.x
@@ -433,9 +460,9 @@ def _translated(
     return model.translated(decided[0], detail, offer)
 
 
-def _catalogue(tx: Transaction, model: int, number: int) -> dict[str, Any]:
+def _catalogue(store: Store, model: int, number: int) -> dict[str, Any]:
     """The offers of a catalogue; none if it does not exist."""
-    content = tx.store.catalogue(model, number)
+    content = store.catalogue(model, number)
     return {} if content is None else unpacked(content)
 
 

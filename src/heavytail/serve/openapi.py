@@ -90,7 +90,7 @@ UPLOADS = {  # bodies that are files, or may be
     "learn_log": "application/vnd.apache.parquet",
 }
 BINARY = {"type": "string", "format": "binary"}
-FAULTS = (400, 401, 403, 404, 408, 409, 413, 422, 429, 503)
+FAULTS = (400, 401, 403, 404, 408, 409, 410, 413, 422, 429, 503)
 PARAMETERS = {
     "name": {"type": "string", "pattern": wire.NAME},
     "number": {"type": "integer", "minimum": 1, "maximum": 2**53},

@@ -13,17 +13,19 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
 from heavytail.ledger.commits import LARGE
-from heavytail.ledger.layout import ModelRow
+from heavytail.ledger.layout import FileRow, ModelRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Lookup, Store, Transaction
 from heavytail.ledger.tokens import Token
 from heavytail.serve.apart import apart
+from heavytail.serve.archiving import Old, Retention, in_archive, removed
 from heavytail.serve.books import Books
 from heavytail.serve.chores import Chores
 from heavytail.serve.decider_model import model_of
@@ -76,14 +78,17 @@ class Service:
     Args:
         store: opened.
         limits: of requests.
+        retention: how long rows stay in the store; None for ever.
     """
 
-    def __init__(self, store: Store, limits: Limits | None = None) -> None:
+    def __init__(
+        self, store: Store, limits: Limits | None = None, retention: Retention | None = None
+    ) -> None:
         self.limits = limits or Limits()
         self.store, self.live = store, Live(store)
         self.models, self.commits = self.live.models, self.live.commits
         self.books = Books(self.commits)
-        self.chores = Chores(self.live, lambda name: self.snapshot(name, ""))
+        self.chores = Chores(self.live, lambda name: self.snapshot(name, ""), retention)
         self.keys = Keys()
         self.ready = Ready(self.commits)
         self.started = time.time()
@@ -152,8 +157,8 @@ class Service:
         if name in self.live.broken:
             return await self._describe_broken(self.live.broken[name])
         model = self.live[name]
-        row, decisions = await self.commits.do(
-            lambda tx: (tx.model(name), tx.store.decisions(model.row.id))
+        row, decisions, archived = await self.commits.do(
+            lambda tx: (tx.model(name), tx.store.decisions(model.row.id), tx.store.archived())
         )
         if row is None:
             raise Refusal(404, "no_model", "There is no model with this name.")
@@ -166,7 +171,7 @@ class Service:
             decisions, row.pending(decisions), model.version, bool(row.paused),
             shadowed.row.name if shadowed else None, row.created, await model.report(),
             offers=model.offers, learning=self._progress(model),
-            split=name in self.live.splits,
+            split=name in self.live.splits, archived=archived.get(row.id, 0),
         )  # fmt: skip
 
     def _progress(self, model: Model) -> Progress | None:
@@ -236,7 +241,7 @@ class Service:
     async def delete(self, name: str, who: str) -> None:
         """Delete a model, even a broken one, with its decisions, outcomes and snapshots."""
 
-        def work(tx: Transaction) -> int:
+        def work(tx: Transaction) -> tuple[int, list[FileRow]]:
             row = tx.locked(name)
             if row is None:
                 raise Refusal(404, "no_model", "There is no model with this name.")
@@ -247,11 +252,14 @@ class Service:
                     f"The model has a share in the split of {split!r}. Remove the split first."
                 )
                 raise Refusal(409, "has_split", message)
+            files = tx.store.files(row.id)
             tx.delete(row.id)
             tx.audit(who, f"delete {name}")
-            return row.id
+            return row.id, files
 
-        self.live.forget(await self.commits.do(work, size=LARGE))
+        number, files = await self.commits.do(work, size=LARGE)
+        self.live.forget(number)
+        await removed(self.store, files)
 
     # Decisions
 
@@ -303,7 +311,13 @@ class Service:
         try:
             return await self._reward(model, rewards)
         except Refusal as refusal:
-            if refusal.code not in ("no_model", "unknown_token") or not self.store.shared:
+            if refusal.code not in ("no_model", "unknown_token"):
+                raise
+            tokens = [token for each in rewards if (token := Token.parse(each.token))]
+            old = await in_archive(self.commits, tokens)
+            if old:
+                return await self._reward(model, rewards, old)
+            if not self.store.shared:
                 raise
             before = {id(each) for each in self.models.values()}
             renewed = await self.live.renewed(model)
@@ -311,7 +325,9 @@ class Service:
                 raise
         return await self._reward(renewed, rewards)
 
-    async def _reward(self, model: Model, rewards: Sequence[Reward]) -> int:
+    async def _reward(
+        self, model: Model, rewards: Sequence[Reward], old: Old = MappingProxyType({})
+    ) -> int:
         owing = [self._owing(model, reward, place) for place, reward in _placed(rewards)]
         models = {each.row.id: each for each, _ in owing}
         wanted: dict[int, list[bytes]] = {number: [] for number in models}
@@ -323,17 +339,17 @@ class Service:
                 tx.decision(number, keys[0])  # read before the lock
             for number in sorted(models):
                 tx.last(number)  # nobody else rewards until the commit
+            swept = {number: tx.sweeping(number) for number in models}
             now, new = self.live.clock(), []
             seen: dict[bytes, Reward] = {}
             for (place, reward), (decided, token) in zip(_placed(rewards), owing, strict=True):
                 try:
-                    row = owed(tx, decided, token, reward, now, seen)
+                    row = owed(tx, decided, token, reward, now, seen, old)
                 except Refusal as refusal:
                     raise refusal.at(place) from None
                 if row is not None:
                     new.append((row, reward))
             # all is checked; from here on it is written
-            swept = {number: tx.sweeping(number) for number in models}
             for row, reward in new:
                 if row.key <= swept[row.model]:  # it was counted as given up
                     tx.swept(row.model, swept[row.model], -1)

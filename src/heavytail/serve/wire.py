@@ -348,6 +348,7 @@ class ModelView(Struct, frozen=True):
             those of its log, and ``dim`` and ``spec`` may be unknown.
         learning: how much of another model's log it has learned; None once it has learned it.
         split: whether other models share the decisions of its name.
+        archived: rows of its log that are in the archive.
     """
 
     name: str
@@ -366,6 +367,7 @@ class ModelView(Struct, frozen=True):
     offers: dict[str, OfferView] | None = None
     learning: Progress | None = None
     split: bool = False
+    archived: int = 0
 
 
 class WindowStats(Struct, frozen=True):
