@@ -158,7 +158,7 @@ def table(made: list[Row]) -> str:
         for library in LIBRARIES:
             both = [t[library] / t[OURS] for t in times if library in t]
             ratios.append(f"{np.exp(np.mean(np.log(both))):.2g}" if both else "-")
-        lines.append(f"| time, {words.partition(', ')[2]} | | {' | '.join(ratios)} |")
+        lines.append(f"| time, {words.partition(', ')[2]} | all | {' | '.join(ratios)} |")
     return "\n".join(lines)
 
 
@@ -205,7 +205,7 @@ def main() -> None:
                 np.savez(folder / f"{job}-{i}.npz", **arrays)
                 if job == "log":
                     truths[world] = float(arrays["truth"])
-        with ThreadPoolExecutor(4) as pool:
+        with ThreadPoolExecutor(8) as pool:
             told = list(pool.map(lambda game: run(*game, folder), games))
     answers = dict(zip(games, told, strict=True))
     made, failed = rows(answers, truths)
