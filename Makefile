@@ -76,6 +76,8 @@ evidence: setup .bench/.ready  ## every recorded number anew, hours in all; ONLY
 	-.bench/bin/pip install --quiet --disable-pip-version-check river
 	-.bench/bin/pip install --quiet --disable-pip-version-check contextualbandits
 	-.bench/bin/pip install --quiet --disable-pip-version-check mabwiser
+	-.bench/bin/pip install --quiet --disable-pip-version-check mypy-extensions pyyaml seaborn tqdm typing-extensions
+	-.bench/bin/pip install --quiet --disable-pip-version-check --no-deps obp
 	@touch $@
 
 lock: setup  ## resolve the versions in pyproject.toml anew
