@@ -6,9 +6,9 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,14 @@ from heavytail._archive import replace
 from heavytail._terminal import as_table, width
 from heavytail._validate import printable
 from heavytail._version import __version__
-from heavytail.environments import Environment, LinearBandit, LinkBandit, SkewedBandit
+from heavytail.environments import (
+    ArmSet,
+    ArmSetBandit,
+    Environment,
+    LinearBandit,
+    LinkBandit,
+    SkewedBandit,
+)
 from heavytail.environments.noise import Noise, Scaled
 from heavytail.experiments import plots
 from heavytail.experiments.experiment import Section, Table
@@ -24,6 +31,7 @@ from heavytail.experiments.stats import ratio
 from heavytail.experiments.unit import Key, Trials, Unit, chunks
 from heavytail.policies import Policy, make_policy
 from heavytail.policies.build import find
+from heavytail.policies.core.own import imported
 from heavytail.simulation.results import checkpoints
 from heavytail.simulation.trials import releases_gil
 from heavytail.tails import MomentBound
@@ -41,8 +49,6 @@ __all__ = [
 
 RECORD = 200  # rounds at which regret is kept
 
-World: TypeAlias = LinearBandit | SkewedBandit | LinkBandit
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -50,7 +56,9 @@ class Setting:
 
     ``scale`` is the nu that a paper states (right or wrong); None takes the true one, or the
     bound of a world whose law depends on the arm: ``skew`` names it, and ``noise`` None is its own.
-    ``link`` names a world of clicks or counts, and what follows it is of those alone.
+    ``link`` names a world of clicks or counts, and what follows it is of those alone. ``arms`` may
+    be an ArmSet. ``kind`` is the import path of an environment of the user's, and ``options`` what
+    its constructor takes; the fields that describe ours do not apply to it.
     ``worlds`` names the stream of seeds: settings that share it meet the same draws. ``repeats``
     names a setting that is the same world: one stream of seeds, one choice of multipliers, one run.
     """
@@ -66,7 +74,7 @@ class Setting:
     scale: float | None = None
     offered: int | None = None
     dim: int = 2
-    arms: int = 50
+    arms: int | ArmSet = 50
     rounds: int = 18_000
     worlds: str = ""
     skew: str = ""
@@ -76,6 +84,13 @@ class Setting:
     outliers: float = 0.0
     factor: float = 1000.0
     repeats: str = ""
+    kind: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def arm_count(self) -> int:
+        """The number of arms."""
+        return self.arms.count if isinstance(self.arms, ArmSet) else self.arms
 
     @property
     def tuned_as(self) -> str:
@@ -83,16 +98,19 @@ class Setting:
         return self.repeats or self.name
 
     @property
-    def environment(self) -> World:
+    def environment(self) -> Environment:
         """The environment."""
+        if self.kind:
+            kind = imported(self.kind, Environment, "world")  # type: ignore[type-abstract]
+            return kind(**self.options)
         if self.skew:
             return SkewedBandit(
-                self.dim, self.arms, self.skew, noise=self.noise, offered=self.offered
+                self.dim, self.arm_count, self.skew, noise=self.noise, offered=self.offered
             )
         if self.link:
             return LinkBandit(
                 self.dim,
-                self.arms,
+                self.arm_count,
                 self.link,
                 theta_bound=self.theta_bound,
                 base=self.base,
@@ -104,6 +122,8 @@ class Setting:
             raise ValueError(
                 "Setting.noise must be one of heavytail.noise where skew and link are none."
             )
+        if isinstance(self.arms, ArmSet):
+            return ArmSetBandit(self.dim, self.arms, self.noise, offered=self.offered)
         return LinearBandit(self.dim, self.arms, self.noise, offered=self.offered)
 
     def tail(self, *, uses_scale: bool) -> MomentBound:
@@ -121,7 +141,12 @@ class Setting:
     def _true_scale(self) -> float:
         world = self.environment
         law = world.noise if isinstance(world, LinearBandit) else world
-        return law.tail(self.order).scale
+        if not hasattr(law, "tail"):
+            raise ValueError(
+                f"{type(world).__name__} has no method tail(order), which would say how large its "
+                "noise is. State the scale here, or write tail."
+            )
+        return float(law.tail(self.order).scale)
 
     def seed(self, base: int) -> int:
         """This setting's own seed: adding a setting moves no other."""
@@ -140,7 +165,7 @@ def build(name: str, setting: Setting, rounds: int, **options: object) -> Policy
     """The policy for a setting."""
     tail = told(name, setting)
     return make_policy(
-        name, dim=setting.dim, horizon=rounds, tail=tail, arms=setting.arms, **options
+        name, dim=setting.dim, horizon=rounds, tail=tail, arms=setting.arm_count, **options
     )
 
 
