@@ -184,7 +184,7 @@ def test_worlds_of_ones_own_run_with_grids_and_resume(own_worlds, capsys):
         ("share = 0.05", "shar = 0.05", "noise.shar must be left out: my_worlds:Spikes takes sha"),
         ("my_worlds:Ring", "my_worlds:Spikes", "not a subclass of heavytail.environments.ArmSet"),
         ("my_worlds:Ring", "Ring", "worlds[0].arms.kind must be the import path of an ArmSet"),
-        ("count = 9", "count = 0", "worlds[0].offered: LinearBandit.arms must be a whole number"),
+        ("count = 9", "count = 0", "worlds[0].arms: LinearBandit.arms must be a whole number"),
         ("period = 300", "perio = 3", "worlds[1].options.perio must be left out: my_worlds:Se"),
         ("period = 300", 'period = "a"', "worlds[1].kind: Seasons failed: "),
         ("my_worlds:Seasons", "none:Seasons", "worlds[1].kind: no world is found at"),

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytail._archive import replace
 from heavytail._terminal import as_table, width
 from heavytail._validate import printable
-from heavytail._version import __version__
+from heavytail._version import origin
 from heavytail.environments import (
     ArmSet,
     ArmSetBandit,
@@ -36,9 +36,15 @@ from heavytail.simulation.results import checkpoints
 from heavytail.simulation.trials import releases_gil
 from heavytail.tails import MomentBound
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 __all__ = [
+    "COST",
     "Setting",
     "build",
+    "cost_figure",
+    "cost_section",
     "page",
     "regret_text",
     "told",
@@ -47,6 +53,7 @@ __all__ = [
     "write_table",
 ]
 
+COST = "regret-seconds"  # the name of the figure of regret against processor time
 RECORD = 200  # rounds at which regret is kept
 
 
@@ -212,7 +219,7 @@ def page(
     setting: Setting, found: Mapping[Key, Trials], shown: list[Key], reference: str = ""
 ) -> Section:
     """Figure of ``shown``, regret by policy and variant, ratios to ``reference``, what is known."""
-    section = Section(setting.name, setting.title, data=dict(found))
+    section = Section(setting.name, setting.title, data=dict(found), shown=list(shown))
     section.text = [
         *(f"The paper: {setting.says}" for _ in setting.says[:1]),
         *(f"Left open: {setting.leaves_open}" for _ in setting.leaves_open[:1]),
@@ -221,7 +228,9 @@ def page(
         *_broken(setting, found),
     ]
     section.figures[setting.name] = plots.regret_figure(setting.title, found, shown)
-    section.captions[setting.name] = "Cumulative regret, mean and standard deviation of the trials."
+    section.captions[setting.name] = (
+        "Cumulative regret: the mean of n trials, with its 95 % interval (Student's t)."
+    )
     section.tables = [_regret_table(found)]
     if (reference, "tuned") in found:
         section.tables.append(_ratio_table(found, reference))
@@ -252,16 +261,20 @@ def _regret_table(found: Mapping[Key, Trials]) -> Table:
                     plots.label(key, trials.arguments["policy"]),
                     f"{len(final)}",
                     f"{final.mean():,.0f}",
+                    f"{final.std(ddof=1) / np.sqrt(len(final)):,.1f}" if len(final) > 1 else "-",
                     f"{final.std(ddof=1):,.0f}" if len(final) > 1 else "-",
                     f"{np.median(final):,.0f}",
                     f"{final.max():,.0f}",
+                    f"{trials['seconds'].mean():.3g}",
                     "" if np.isnan(share).any() else f"{share.mean():.1%}",
                     ", ".join(scales) if variant != "untuned" else "",
                 )
             )
-    columns = ("policy", "trials", "mean regret", "sd", "median", "largest", "truncated")
+    columns = ("policy", "trials", "mean regret", "standard error", "sd", "median", "largest")
     rounds = next(iter(found.values())).arguments["rounds"]
-    return Table(f"Regret at T = {rounds:,}", (*columns, "multipliers"), rows)
+    title, more = f"Regret at T = {rounds:,}", ("seconds", "truncated", "multipliers")
+    note = "Seconds: mean processor time of a trial, without that of the environment."
+    return Table(title, (*columns, *more), rows, note)
 
 
 def _ratio_table(found: Mapping[Key, Trials], reference: str) -> Table:
@@ -286,6 +299,36 @@ def _ratio_table(found: Mapping[Key, Trials], reference: str) -> Table:
     return Table("Paired ratios", columns, rows, f"{note}.")
 
 
+def cost_section(sections: Sequence[Section]) -> Section:
+    """Regret against processor time, a panel for each setting."""
+    result = Section(COST, "Regret against processor time")
+    result.figures[result.name] = cost_figure(
+        {section.name: section.data for section in sections},
+        {section.name: section.title for section in sections},
+        {section.name: section.shown for section in sections},
+    )
+    result.captions[result.name] = (
+        "Regret at the end, with its 95 % interval, against the mean processor time of a trial, "
+        "without that of the environment."
+    )
+    return result
+
+
+def cost_figure(
+    found: Mapping[str, Mapping[Key, Trials]],
+    titles: Mapping[str, str],
+    shown: Mapping[str, list[Key]],
+) -> Figure:
+    """Regret against processor time, a panel for each setting; all arguments are by its name."""
+    given = list(titles.values())
+    return plots.cost_panels(
+        {
+            title if given.count(title) == 1 else f"{title} ({name})": (found[name], shown[name])
+            for name, title in titles.items()
+        }
+    )
+
+
 def regret_text(found: Mapping[str, Mapping[Key, Trials]]) -> str:
     """Mean final regret, one row per setting and variant, one column per policy."""
     if not found:
@@ -306,21 +349,27 @@ def regret_text(found: Mapping[str, Mapping[Key, Trials]]) -> str:
     return f"mean regret at the end\n{as_table(columns, rows, most=width(), right=True)}"
 
 
-def write_parquet(
-    folder: Path, found: Mapping[str, Mapping[Key, Trials]], header: dict[str, Any]
-) -> None:
+def write_parquet(folder: Path, sections: Sequence[Section], header: dict[str, Any]) -> None:
     """``regret.parquet``, fixed to the bit by seed and machine, and ``seconds.parquet``, never so.
 
     One row per (setting, policy, variant, trial). regret.parquet: ``regret``, the cumulative regret
     at the rounds in ``rounds``, and ``options``, how the policy was built. seconds.parquet:
-    ``seconds`` of the trial, the environment's own work left out.
+    ``seconds`` of the trial, the environment's own work left out. The header has the titles of the
+    settings, and what their figures show.
     """
     import pyarrow as pa
 
+    header = {
+        **header,
+        "titles": {section.name: section.title for section in sections},
+        "shown": {section.name: section.shown for section in sections},
+    }
+
     keys: dict[str, list[Any]] = {"setting": [], "policy": [], "variant": [], "trial": []}
     options, rounds, regret, seconds = [], [], [], []
-    for name, runs in found.items():
-        for (policy, variant), trials in runs.items():
+    for section in sections:
+        name = section.name
+        for (policy, variant), trials in section.data.items():
             for trial in range(len(trials.final)):
                 for key, value in zip(keys, (name, policy, variant, trial), strict=True):
                     keys[key].append(value)
@@ -334,10 +383,10 @@ def write_parquet(
 
 
 def write_table(path: Path, table: Any, header: dict[str, Any]) -> None:
-    """An Arrow table as Parquet, whole or not at all, with the library's version in its header."""
+    """An Arrow table as Parquet, whole or not at all; the library's version and commit are in it."""
     import pyarrow.parquet as pq
 
-    metadata = json.dumps({"library": __version__, **header})
+    metadata = json.dumps({**origin(), **header})
     stream = io.BytesIO()
     pq.write_table(table.replace_schema_metadata({"heavytail": metadata}), stream)
     replace(path, stream.getvalue())

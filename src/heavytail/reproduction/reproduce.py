@@ -12,17 +12,23 @@ from typing import Any
 
 from heavytail._archive import check_target, folder
 from heavytail._validate import check_count
-from heavytail.experiments import plots, report
+from heavytail.experiments import across, plots, report
 from heavytail.experiments.claim import Claim, Verdict, results_of
 from heavytail.experiments.experiment import Experiment, Request, Section, carry_out
 from heavytail.experiments.limits import check_memory, check_work
 from heavytail.experiments.machine import DIGITS, provenance, record_at
-from heavytail.experiments.setting import Setting, regret_text, write_parquet, write_table
+from heavytail.experiments.setting import (
+    Setting,
+    cost_section,
+    regret_text,
+    write_parquet,
+    write_table,
+)
 from heavytail.experiments.store import write_text
 from heavytail.experiments.tune import Tuned
 from heavytail.policies.build import find
 from heavytail.reproduction import cost, mdp, protocol, spread, tuning
-from heavytail.reproduction.catalogue import OURS, SETTINGS, setting
+from heavytail.reproduction.catalogue import OURS, SETTINGS, TEN, setting
 from heavytail.reproduction.claims import CLAIMS
 from heavytail.reproduction.control import CONTROL
 from heavytail.reproduction.coverage import COVERAGE
@@ -199,9 +205,10 @@ def _report(
     verdicts = [claim.judge(results, few=few) for claim in asked_claims(names)]
     made = _made(request, time.perf_counter() - start)
     header = {key: made[key] for key in ("seed", "trials", "machine", "versions")}
-    write_parquet(request.out, runs, header)
+    write_parquet(request.out, mine, header)
     if verdicts:
         _write_verdicts(request.out / "verdicts.parquet", verdicts)
+    summary += _together(mine)
     shown = [*summary, *mine, *others]
     title, intro = OTHERS, "What was asked for, alone."
     if runs or verdicts:
@@ -216,6 +223,16 @@ def _report(
     lines = "\n".join(f"{v.claim.name:<4} {v.word:<14} {v.claim.says}" for v in verdicts)
     table = f"{regret_text(runs)}\n{WHOSE}" if runs else ""
     return "\n\n".join(part for part in (table, *asked, lines) if part)
+
+
+def _together(sections: Sequence[Section]) -> list[Section]:
+    """Regret against time, and the paper's settings, each once, as one."""
+    mine = [section for section in sections if section.name in TEN]
+    if not mine:
+        return []
+    found = {section.name: section.data for section in mine}
+    together = across.section(found, {section.name: section.shown for section in mine})
+    return [cost_section(mine), *([together] if together else [])]
 
 
 def _write_docs(

@@ -11,7 +11,7 @@ import numpy as np
 
 from heavytail.experiments import plots
 from heavytail.experiments.claim import both, up_to
-from heavytail.experiments.experiment import Experiment, Plan, Request, Section, Table
+from heavytail.experiments.experiment import Bold, Experiment, Plan, Request, Section, Table
 from heavytail.experiments.setting import Setting, page, trial_units
 from heavytail.experiments.stats import Interval, ratio
 from heavytail.experiments.tune import APART, Point, Tuned
@@ -225,7 +225,7 @@ def ours_section(results: Found) -> Section:
         for key in keys:
             mean, half = runs[key].final.mean(), runs[key]["regret"][:, _half(runs[key])].mean()
             text = f"{mean / play:.0%}, {1.0 - half / mean:.0%}"
-            cells.append(f"**{text}**" if key == best else text)
+            cells.append(Bold(text) if key == best else text)
         rows.append((name, f"{play:,.0f}", *cells))
     any_world = next(iter(here.values()))
     labels = (plots.label(key, any_world[key].arguments["policy"]) for key in keys)
