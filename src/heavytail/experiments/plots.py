@@ -80,6 +80,7 @@ _WHOSE = {  # by whose constants a policy that this library takes part in runs
     ("Twin-UCB", "untuned"): "ours",
     ("Twin-UCB", "theory"): "ours",
 }
+_POINTS = {"marker": "o", "ms": 5.0, "ls": "", "lw": 1.0}
 _SPARE = ("#56B4E9", "#8C564B", "#7F7F00", "#5E3C99", "#A50026", "#1B7837")
 
 
@@ -218,13 +219,14 @@ def cost_panels(panels: Mapping[str, tuple[Mapping[Key, Trials], list[Key]]]) ->
         for key in shown:
             trials, line = results[key], look(key)
             mean, half = _mean(trials["regret"][:, -1:])
-            style = {"marker": "o", "ms": 5.0, **line, "ls": "", "lw": 1.0}
+            style = {**line, **_POINTS}
             seconds = max(float(trials["seconds"].mean()), 1e-9)
             axis.errorbar([seconds], mean, None if np.isnan(half).any() else half, **style)
-        axis.set(xscale="log", ylim=(0.0, None), xlabel="processor seconds of a trial")
+        axis.set(ylim=(0.0, None), xlabel="processor seconds of a trial")
+        _in_plain_numbers(axis)
     for axis in axes[:, 0]:
         axis.set_ylabel("regret at the end")
-    _share_legend(figure, panels)
+    _share_legend(figure, panels, **_POINTS)
     return figure
 
 
@@ -235,7 +237,8 @@ def profile_figure(profiles: Mapping[Key, tuple[FloatArray, ...]]) -> Figure:
         every = max(len(points) // 6, 1)
         axis.plot(points, share, **look(key), markevery=(place * every // 7, every))
         axis.fill_between(points, low, high, color=colour(key[0]), alpha=0.12, lw=0)
-    axis.set(xscale="log", ylim=(0.0, 1.02), xlabel="relative regret", ylabel="share of trials")
+    axis.set(ylim=(0.0, 1.02), xlabel="relative regret", ylabel="share of trials")
+    _in_plain_numbers(axis)
     axis.legend(fontsize=7, loc="lower right")
     return figure
 
@@ -248,6 +251,18 @@ def entitle(axis: Axes, title: str, size: float = 10.0) -> None:
     room = int(figure.get_figwidth() / columns * 72.0 / (0.56 * size))  # letters of mean width
     lines = textwrap.wrap(printable(title), room, max_lines=3, placeholder=" ...")
     axis.set_title("\n".join(map(drawn, lines)), fontsize=size)
+
+
+def _in_plain_numbers(axis: Axes) -> None:
+    """Put x on a log scale whose ticks are 1, 2, 5, 10, ..., or fewer over many decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set(xscale="log")
+    low, high = axis.get_xlim()
+    steps = (1.0, 2.0, 5.0) if high < 50.0 * low else (1.0,)
+    axis.xaxis.set_major_locator(LogLocator(subs=steps, numticks=6))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _grid_of(titles: Iterable[str]) -> tuple[Figure, Any]:
@@ -269,7 +284,7 @@ def _grid_of(titles: Iterable[str]) -> tuple[Figure, Any]:
 
 
 def _share_legend(
-    figure: Figure, panels: Mapping[str, tuple[Mapping[Key, Trials], list[Key]]]
+    figure: Figure, panels: Mapping[str, tuple[Mapping[Key, Trials], list[Key]]], **style: Any
 ) -> None:
     """One legend for all panels: each line once, with the number of its trials."""
     from matplotlib.lines import Line2D
@@ -278,7 +293,7 @@ def _share_legend(
     for results, shown in panels.values():
         for key in shown:
             counts.setdefault(key, []).append(len(results[key].final))
-    lines = [Line2D([], [], **look(key)) for key in counts]
+    lines = [Line2D([], [], **{**look(key), **style}) for key in counts]
     names = [counted(key, numbers) for key, numbers in counts.items()]
     columns = {1: 1, 2: 2}.get(len(panels), 3)  # names are up to three inches long
     figure.legend(

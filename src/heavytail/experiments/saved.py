@@ -31,6 +31,10 @@ COLUMNS = (
     "median_regret",
     "mean_seconds",
 )
+PASS = (
+    "Pass the folder that heavytail run or reproduce wrote, its regret.parquet, or a file of "
+    "Results.save."
+)
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -55,6 +59,8 @@ def read(path: Path) -> Saved:
     import pyarrow.parquet as pq
 
     file = path / "regret.parquet" if path.is_dir() else path
+    if not file.exists():
+        raise ValueError(f"{printable(str(file))}: there is no such file. {PASS}")
     try:
         table = pq.read_table(file)
         header = json.loads(table.schema.metadata[b"heavytail"])
@@ -74,13 +80,10 @@ def read(path: Path) -> Saved:
             name: [tuple(key) for key in header.get("shown", {}).get(name, runs)]
             for name, runs in trials.items()
         }
-    except FileNotFoundError:
-        raise
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         what = printable(str(error))
         raise ValueError(
-            f"{printable(str(file))} is not results of heavytail ({what}). Pass the folder that "
-            "heavytail run or reproduce wrote, its regret.parquet, or a file of Results.save."
+            f"{printable(str(file))} is not results of heavytail ({what}). {PASS}"
         ) from None
     titles = {name: header.get("titles", {}).get(name, name) for name in trials}
     return Saved(trials, titles, shown)

@@ -383,7 +383,7 @@ def write_parquet(folder: Path, sections: Sequence[Section], header: dict[str, A
 
 
 def write_table(path: Path, table: Any, header: dict[str, Any]) -> None:
-    """An Arrow table as Parquet, whole or not at all; the library's version and commit are in it."""
+    """An Arrow table as Parquet, whole or not at all, with the library's version and commit."""
     import pyarrow.parquet as pq
 
     metadata = json.dumps({**origin(), **header})

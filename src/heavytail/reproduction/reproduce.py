@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from heavytail._archive import check_target, folder
+from heavytail._citation import AUTHORS, PROCEEDINGS, YEAR
+from heavytail._citation import TITLE as TITLE_OF_PAPER
 from heavytail._validate import check_count
 from heavytail.experiments import across, plots, report
-from heavytail.experiments.claim import Claim, Verdict, results_of
+from heavytail.experiments.claim import Claim, Part, Verdict, results_of
 from heavytail.experiments.experiment import Experiment, Request, Section, carry_out
 from heavytail.experiments.limits import check_memory, check_work
 from heavytail.experiments.machine import DIGITS, provenance, record_at
@@ -24,6 +26,7 @@ from heavytail.experiments.setting import (
     write_parquet,
     write_table,
 )
+from heavytail.experiments.stats import Interval
 from heavytail.experiments.store import write_text
 from heavytail.experiments.tune import Tuned
 from heavytail.policies.build import find
@@ -78,6 +81,14 @@ INTRO = (
     "table says which. Untuned means that no multiplier was chosen, not that nothing is known: "
     "both are told nu and T, as all policies are."
 )
+PAPER = (
+    f"The paper: {', '.join(AUTHORS[:-1])} and {AUTHORS[-1]}, \u201c{TITLE_OF_PAPER},\u201d "
+    f"{PROCEEDINGS}, {YEAR}. Its Figure 1 is Student t (here student), regret and time; Figure 2 "
+    "the Gaussian (gaussian), likewise; Figure 3 Pareto, Lomax and Fisk noise (pareto, lomax, "
+    "fisk); Figure 4 scales that vary (scale-1.5, scale-2, scale-2.5); Figure 5 sets of arms that "
+    "vary (arms-50, arms-40, arms-30). Its source prints no numbers in them, so that the claims of "
+    "its text are what is checked."
+)
 OTHERS = "Experiments beyond the paper's"
 WHOSE = (
     "Hvt-UCB tuned and by theory is the paper's, untuned it has our constants; Twin-UCB is ours."
@@ -87,6 +98,7 @@ LONGEST_ROW = 7  # numbers that HEAVY-OFUL keeps of a round
 ENOUGH = 20  # trials that a verdict needs
 IMAGES = "assets/reproduction"  # beside the documentation's page
 TUNED = "src/heavytail/reproduction/recorded/tuned.json"  # in a source tree
+NUMBERS = ("claim", "verdict", "world", "measured", "value", "low", "high", "rule", "met")
 _SETTINGS = [world.name for world in (*SETTINGS, *OURS)]
 
 
@@ -213,7 +225,8 @@ def _report(
     title, intro = OTHERS, "What was asked for, alone."
     if runs or verdicts:
         title, intro = TITLE, INTRO.format(grid=tuning.search_text(request.tuned, runs))
-    report.write(request.out, verdicts, shown, made, title=title, intro=intro)
+    source = PAPER if runs or verdicts else ""
+    report.write(request.out, verdicts, shown, made, title=title, intro=intro, source=source)
     if docs is not None:
         made["trials"] = trials_text(runs)
         _write_docs(docs, verdicts, [*summary, *others], made, intro)
@@ -279,6 +292,23 @@ def _write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
         for verdict in verdicts
     ]
     write_table(path, pa.Table.from_pylist(rows), {})
+    parts = [_numbers(verdict, part) for verdict in verdicts for part in verdict.parts]
+    kinds = {"value": pa.float64(), "low": pa.float64(), "high": pa.float64(), "met": pa.bool_()}
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in NUMBERS])
+    table = pa.Table.from_pylist(parts, schema=schema)
+    write_table(path.with_name("verdict_numbers.parquet"), table, {})
+
+
+def _numbers(verdict: Verdict, part: Part) -> dict[str, Any]:
+    """A part of a claim as a row: its number, the interval, the rule and the answer."""
+    number = part.number
+    value, low, high = (
+        (number.value, number.low, number.high)
+        if isinstance(number, Interval)
+        else (number, None, None)
+    )
+    about = verdict.claim.name, verdict.word, part.world, part.measured
+    return dict(zip(NUMBERS, (*about, value, low, high, part.rule, part.met), strict=True))
 
 
 def _made(request: Request, seconds: float) -> dict[str, Any]:

@@ -43,6 +43,12 @@ _FIGURES = {  # a group of settings and the figure it is in
     "scale": "regret-scale",
     "arms": "regret-arms",
 }
+_PAPERS = {  # of a figure, those of the paper
+    "regret-student": "the paper's Figures 1 and 2",
+    "regret-skewed": "the paper's Figure 3",
+    "regret-scale": "the paper's Figure 4",
+    "regret-arms": "the paper's Figure 5",
+}
 BESIDE_HEAVY = 1.1  # untuned Hvt-UCB may cost so much of tuned HEAVY-OFUL
 BESIDE_BEST = 1.25  # ... and of the best tuned baseline
 _MARK = {True: "met", None: "undecided", False: "missed"}
@@ -189,7 +195,9 @@ def figures_section(results: Found) -> Section:
     for name, members in groups.items():
         titles = [setting(member).title for member in members]
         section.figures[name] = _panels(results, members)
-        section.captions[name] = f"Cumulative regret: {'; '.join(titles)}."
+        section.captions[name] = (
+            f"Cumulative regret, with 95 % intervals: {'; '.join(titles)} ({_PAPERS[name]})."
+        )
     return section
 
 
