@@ -244,13 +244,19 @@ def profile_figure(profiles: Mapping[Key, tuple[FloatArray, ...]]) -> Figure:
 
 
 def entitle(axis: Axes, title: str, size: float = 10.0) -> None:
-    """Give a panel its title in as many lines as its width takes, three at most."""
-    figure = axis.get_figure(root=True)
+    """Give a panel its title in as many lines as its width takes."""
+    figure, place = axis.get_figure(root=True), axis.get_subplotspec()
     assert figure is not None
-    columns = axis.get_subplotspec().get_gridspec().ncols  # type: ignore[union-attr]
-    room = int(figure.get_figwidth() / columns * 72.0 / (0.56 * size))  # letters of mean width
+    assert place is not None
+    inches = figure.get_figwidth() / place.get_gridspec().ncols - 0.8  # less the scale at its left
+    axis.set_title(_wrapped(title, inches, size), fontsize=size)
+
+
+def _wrapped(title: str, inches: float, size: float) -> str:
+    """A title in three lines at most, of letters of a mean width."""
+    room = int(inches * 72.0 / (0.55 * size))
     lines = textwrap.wrap(printable(title), room, max_lines=3, placeholder=" ...")
-    axis.set_title("\n".join(map(drawn, lines)), fontsize=size)
+    return "\n".join(map(drawn, lines))
 
 
 def _in_plain_numbers(axis: Axes) -> None:
@@ -344,7 +350,7 @@ def time_figure(title: str, results: Mapping[Key, Trials], shown: list[Key]) -> 
     for place, value in zip(places, micro, strict=True):
         axis.annotate(f" {value:.2g}", (value, float(place)), va="center", fontsize=8)
     axis.set(xlabel="time per round, microseconds")
-    entitle(axis, title)
+    figure.suptitle(_wrapped(title, figure.get_figwidth(), 10.0), fontsize=10.0)
     axis.set_yticks(places, [drawn(label(key)) for key in shown])
     axis.grid(axis="y", visible=False)
     axis.margins(x=0.2)
