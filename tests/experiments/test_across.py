@@ -17,6 +17,9 @@ SHAPES = [(1, 7), (3, 6), (4, 8)]
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch):
     monkeypatch.setattr(across, "DRAWS", 150)
+    across.resamples.cache_clear()
+    yield
+    across.resamples.cache_clear()
 
 
 def scores(shape, shift=0.0):

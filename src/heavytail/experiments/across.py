@@ -8,6 +8,7 @@ every interval holds the middle 95 % of what the resamples give.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -25,10 +26,14 @@ _SEED = 11
 SIDES = [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0]
 
 
+@functools.lru_cache(maxsize=4)
 def resamples(settings: int, trials: int, stream: int = 0) -> IntArray:
     """How often each trial is drawn in each resample, (draws, settings, trials)."""
     rng = np.random.default_rng([_SEED, stream])
-    return rng.multinomial(trials, np.full(trials, 1.0 / trials), size=(DRAWS, settings))
+    drawn = rng.integers(0, trials, (DRAWS * settings, trials))
+    rows = trials * np.arange(DRAWS * settings)[:, None]
+    counts = np.bincount((rows + drawn).ravel(), minlength=drawn.size)
+    return counts.reshape(DRAWS, settings, trials).astype(np.int32)
 
 
 def interquartile_mean(scores: FloatArray) -> Interval:
@@ -45,7 +50,7 @@ def interquartile_mean(scores: FloatArray) -> Interval:
 
     def of(drawn: IntArray) -> FloatArray:
         """Each score counts as often as it is drawn and not cut off."""
-        upto = np.cumsum(drawn.reshape(len(drawn), -1)[:, order], axis=1)
+        upto = np.cumsum(drawn.reshape(len(drawn), -1)[:, order], axis=1, dtype=np.int32)
         kept = np.diff(np.clip(upto, cut, count - cut).astype(float), axis=1, prepend=cut)
         return np.asarray(kept @ values / (count - 2 * cut))
 

@@ -232,14 +232,14 @@ def cost_panels(panels: Mapping[str, tuple[Mapping[Key, Trials], list[Key]]]) ->
 
 def profile_figure(profiles: Mapping[Key, tuple[FloatArray, ...]]) -> Figure:
     """Shares of trials up to a relative regret, with their bands, by (policy, variant)."""
-    figure, (axis,) = new_figure(height=max(3.1, 0.8 + 0.17 * len(profiles)))
+    figure, (axis,) = new_figure(height=3.1 + 0.09 * len(profiles))  # room for the legend
     for place, (key, (points, share, low, high)) in enumerate(profiles.items()):
         every = max(len(points) // 6, 1)
         axis.plot(points, share, **look(key), markevery=(place * every // 7, every))
         axis.fill_between(points, low, high, color=colour(key[0]), alpha=0.12, lw=0)
     axis.set(ylim=(0.0, 1.02), xlabel="relative regret", ylabel="share of trials")
     _in_plain_numbers(axis)
-    axis.legend(fontsize=7, loc="lower right")
+    figure.legend(loc="outside lower center", ncols=2, fontsize=7, frameon=False)
     return figure
 
 

@@ -239,13 +239,14 @@ def _report(
 
 
 def _together(sections: Sequence[Section]) -> list[Section]:
-    """Regret against time, and the paper's settings, each once, as one."""
+    """Regret against time where the paper reports it, and all its settings, each once, as one."""
     mine = [section for section in sections if section.name in TEN]
     if not mine:
         return []
     found = {section.name: section.data for section in mine}
     together = across.section(found, {section.name: section.shown for section in mine})
-    return [cost_section(mine), *([together] if together else [])]
+    timed = [section for section in mine if setting(section.name).group == "main"]
+    return [*([cost_section(timed)] if timed else []), *([together] if together else [])]
 
 
 def _write_docs(
