@@ -172,14 +172,14 @@ def test_every_file_names_the_version_and_the_commit_where_it_is_known(
 
 
 def test_bibtex_says_what_the_citation_file_says():
-    told = yaml.safe_load((Path(__file__).parents[2] / "CITATION.cff").read_text())
+    cff = yaml.safe_load((Path(__file__).parents[2] / "CITATION.cff").read_text())
     library, paper = ht.citation().split("@inproceedings")
-    assert f"title = {{{{{told['title']}}}}}" in library
-    assert f"author = {{{{{told['authors'][0]['name']}}}}}" in library
-    assert f"version = {{{told['version']}}}" in library
-    assert f"year = {{{told['date-released'].year}}}" in library
-    cited = told["preferred-citation"]
-    names = [f"{one['given-names']} {one['family-names']}" for one in cited["authors"]]
+    assert f"title = {{{{{cff['title']}}}}}" in library
+    assert f"author = {{{{{cff['authors'][0]['name']}}}}}" in library
+    assert f"version = {{{cff['version']}}}" in library
+    assert f"year = {{{cff['date-released'].year}}}" in library
+    cited = cff["preferred-citation"]
+    names = [f"{author['given-names']} {author['family-names']}" for author in cited["authors"]]
     assert f"author = {{{' and '.join(names)}}}" in paper
     assert f"title = {{{{{cited['title']}}}}}" in paper
     assert f"booktitle = {{{cited['collection-title']}}}" in paper

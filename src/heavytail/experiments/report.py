@@ -151,8 +151,8 @@ def _figure(section: Section, name: str, figures: Path) -> str:
     stem = plots.file_name(name)
     drawing = (figures / f"{stem}.svg").read_bytes()
     data = base64.b64encode(drawing).decode()
-    found = re.search(rb'width="([0-9.]+)pt"', drawing)
-    wide = f"{0.09 * float(found[1]):.1f}rem" if found else "30rem"  # letters of one size in all
+    size = re.search(rb'width="([0-9.]+)pt"', drawing)
+    wide = f"{0.09 * float(size[1]):.1f}rem" if size else "30rem"  # letters of one size in all
     caption = section.captions.get(name, "")
     return (
         f'<figure style="flex-basis:{wide}"><img id="figure-{stem}" '

@@ -14,6 +14,7 @@ import numpy as np
 
 from heavytail._archive import replace
 from heavytail._terminal import as_table, width
+from heavytail._typing import FloatArray
 from heavytail._validate import printable
 from heavytail._version import origin
 from heavytail.environments import (
@@ -330,23 +331,26 @@ def cost_figure(
 
 
 def regret_text(found: Mapping[str, Mapping[Key, Trials]]) -> str:
-    """Mean final regret, one row per setting and variant, one column per policy."""
+    """Mean final regret ± standard error: a row per setting and variant, a column per policy."""
     if not found:
         return ""
     policies = {key[0]: printable(key[0]) for one in found.values() for key in one}
     rows = [
         (
             f"{printable(name)}, {variant}",
-            *(
-                f"{one[p, variant].final.mean():.1f}" if (p, variant) in one else ""
-                for p in policies
-            ),
+            *(_with_error(one[p, variant].final) if (p, variant) in one else "" for p in policies),
         )
         for name, one in found.items()
         for variant in dict.fromkeys(key[1] for key in one)
     ]
     columns = ("setting, variant", *policies.values())
-    return f"mean regret at the end\n{as_table(columns, rows, most=width(), right=True)}"
+    table = as_table(columns, rows, most=width(), right=True)
+    return f"mean regret at the end ± standard error\n{table}"
+
+
+def _with_error(final: FloatArray) -> str:
+    error = f" ± {final.std(ddof=1) / np.sqrt(len(final)):.1f}" if len(final) > 1 else ""
+    return f"{final.mean():.1f}{error}"
 
 
 def write_parquet(folder: Path, sections: Sequence[Section], header: dict[str, Any]) -> None:
