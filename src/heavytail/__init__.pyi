@@ -14,6 +14,7 @@ from . import policies as policies
 from . import simulation as simulation
 from . import tails as tails
 from . import validation as validation
+from ._citation import citation as citation
 from ._load import load as load
 from .client import AsyncClient as AsyncClient
 from .client import Client as Client

@@ -26,6 +26,8 @@ COMMANDS: dict[str, str] = {
     "calibrate": "measure what the settings of the untuned Hvt-UCB cost",
     "reproduce": "run the paper's experiments: figures, results, verdicts",
     "run": "run policies and environments of your own from a TOML file",
+    "export": "print the final regrets of saved results as CSV or LaTeX",
+    "plot": "draw the figures of saved results again",
     "policies": "list the policies, what they cost and what they assume",
     "coverage": "count how often intervals cover the truth, and how regret is distributed",
     "evaluate": "estimate from a log what other policies would have earned",

@@ -19,6 +19,8 @@ COMMANDED = {  # what a command needs, by its words
     ("reproduce", "student"): ("matplotlib and pyarrow", "experiments"),
     ("reproduce", "student", "--dask", "x:1"): ("distributed", "dask"),
     ("run", "my.toml"): ("matplotlib and pyarrow", "experiments"),
+    ("export", "results", "--csv"): ("pyarrow", "experiments"),
+    ("plot", "results"): ("matplotlib and pyarrow", "experiments"),
     ("run", "my.toml", "--dask", "x:1"): ("distributed", "dask"),
     ("coverage", "--out", "o"): ("matplotlib", "experiments"),
     ("diagnose", "d.csv", "--plot", "p.png"): ("matplotlib", "experiments"),

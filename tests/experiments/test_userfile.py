@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -94,10 +97,10 @@ def test_a_file_with_a_grid_and_a_policy_of_ones_own_runs(
     assert "The grid of OFUL, tuned" in page
 
 
-def documented(page: str, language: str) -> str:
-    """The first block of code of a page."""
+def documented(page: str, language: str, place: int = 0) -> str:
+    """A block of code of a page."""
     text = (DOCS / page).read_text(encoding="utf-8")
-    return text.split(f"```{language}\n", 1)[1].split("```", 1)[0]
+    return text.split(f"```{language}\n")[1 + place].split("```", 1)[0]
 
 
 def test_the_documented_file_is_accepted(tmp_path: Path) -> None:
@@ -118,6 +121,127 @@ def test_the_documented_policy_passes_the_checks_and_gets_into_the_figures(
     assert cli.main(["reproduce", "student", "--policy", "winsor:Winsor", *small]) == 0
     names = pq.read_table("out/regret.parquet")["policy"].to_pylist()
     assert names.count("Winsor") == 4
+
+
+def test_the_documented_policy_in_plain_python_passes_the_checks(tmp_path, monkeypatch):
+    example = doctest.DocTestParser().get_examples(documented("developers/new_policy.md", "pycon"))
+    (tmp_path / "greedy_doc.py").write_text("".join(one.source for one in example))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ht.checks.check_policy(ht.make_policy("greedy_doc:Greedy", dim=3))
+
+
+@pytest.mark.parametrize("missing", ["name", "info"])
+def test_a_policy_without_a_name_or_info_is_told_what_to_write(missing, tmp_path, capsys):
+    text = GOOD.format(out=(tmp_path / "out").as_posix()).replace("greedy_policy", f"no_{missing}")
+    path = write(tmp_path, text)
+    own = "".join(line for line in OWN.splitlines(True) if f"    {missing} = " not in line)
+    (tmp_path / f"no_{missing}.py").write_text(own)
+    assert cli.main(["run", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert f"policies[2].policy: Greedy has no {missing}. Write in the body" in said
+    assert f"{missing} = " in said
+    spec: dict[str, type[ht.Policy]] = {}
+    exec(own, spec)
+    with pytest.raises(TypeError, match=f"^Greedy has no {missing}"):
+        spec["Greedy"](2)
+
+
+@pytest.fixture
+def own_worlds(tmp_path: Path) -> Iterator[Path]:
+    """The documented file with worlds of one's own, and the module that it names; short."""
+    (tmp_path / "my_worlds.py").write_text(documented("howto/run.md", "python"))
+    path = tmp_path / "own.toml"
+    text = documented("howto/run.md", "toml", 2).replace("rounds = 1000", "rounds = 60")
+    path.write_text(text.replace("results/own", (tmp_path / "out").as_posix()))
+    yield path
+    sys.modules.pop("my_worlds", None)
+
+
+def kept(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*.npz")}
+
+
+def test_worlds_of_ones_own_run_with_grids_and_resume(own_worlds, capsys):
+    assert cli.main(["run", str(own_worlds), "--jobs", "1"]) == 0
+    out = own_worlds.parent / "out"
+    first, table = kept(out), pq.read_table(out / "regret.parquet")
+    assert set(table["setting"].to_pylist()) == {"spikes", "seasons"}
+    assert len(first) == 4 * 2  # a point of the grid, or a policy, each of five trials at most
+    assert "The grid of OFUL" in (out / "report.html").read_text(encoding="utf-8")
+    assert cli.main(["run", str(own_worlds), "--jobs", "1"]) == 0
+    assert kept(out) == first
+    assert pq.read_table(out / "regret.parquet").equals(table)
+    own_worlds.write_text(own_worlds.read_text().replace("share = 0.05", "share = 0.06"))
+    assert cli.main(["run", str(own_worlds), "--jobs", "1"]) == 0
+    assert len(kept(out)) == len(first) + 4  # those of the changed world alone
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("my_worlds:Spikes", "my_worlds:Spike", "worlds[0].noise: no noise is found at"),
+        ("my_worlds:Spikes", "my_worlds:Ring", "not a subclass of heavytail.noise.Noise"),
+        ("share = 0.05", "shar = 0.05", "noise.shar must be left out: my_worlds:Spikes takes sha"),
+        ("my_worlds:Ring", "my_worlds:Spikes", "not a subclass of heavytail.environments.ArmSet"),
+        ("my_worlds:Ring", "Ring", "worlds[0].arms.kind must be the import path of an ArmSet"),
+        ("count = 9", "count = 0", "worlds[0].arms: LinearBandit.arms must be a whole number"),
+        ("period = 300", "perio = 3", "worlds[1].options.perio must be left out: my_worlds:Se"),
+        ("period = 300", 'period = "a"', "worlds[1].kind: Seasons failed: "),
+        ("my_worlds:Seasons", "none:Seasons", "worlds[1].kind: no world is found at"),
+        ("my_worlds:Seasons", "heavytail.environments:Environment", "a class that defines deal"),
+        ("options = { period = 300 }", "dim = 2", "worlds[1].dim must be left out with a kind"),
+    ],
+)
+def test_a_class_that_cannot_be_used_is_refused_before_the_first_round(
+    own_worlds, capsys, old, new, message
+):
+    assert old in own_worlds.read_text()
+    own_worlds.write_text(own_worlds.read_text().replace(old, new))
+    assert cli.main(["run", str(own_worlds)]) == 2
+    assert message in capsys.readouterr().err
+    assert not (own_worlds.parent / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("means=means", "means=means[0]", "worlds[1].kind: "),
+        ("means=means", "means=means * np.nan", "Seasons must deal finite arms, means and noise"),
+        ("standard_t(2.5, length)", "standard_t(2.5, (length, 2))", "deal noise of shape (1,)"),
+        ("yield Block(", "yield dict(", "worlds[1].kind: Seasons failed: AttributeError"),
+        ("self.period, self.arms = period, arms", "1 / 0", "Seasons failed: ZeroDivisionError"),
+        ("    def tail(", "    def tails(", "worlds[1].scale: Seasons has no method tail(order)"),
+        ("    dim = 2\n", "", "object has no attribute 'dim'"),
+        ("return spikes *", "return 1 / 0 *", "worlds[0].noise: Spikes failed: ZeroDivisionErr"),
+        (
+            "np.sin(angle)], axis=1)",
+            "np.sin(angle)])",
+            "must return finite numbers of shape (9, 2)",
+        ),
+        ("np.cos(angle), np.sin", "3 * np.cos(angle), np.sin", "arms no longer than arm_bound = 1"),
+    ],
+)
+def test_a_class_that_deals_nonsense_is_refused_before_the_first_round(
+    own_worlds, capsys, old, new, message
+):
+    module = own_worlds.parent / "my_worlds.py"
+    assert old in module.read_text()
+    module.write_text(module.read_text().replace(old, new))
+    assert cli.main(["run", str(own_worlds)]) == 2
+    assert message in capsys.readouterr().err
+    assert not (own_worlds.parent / "out").exists()
+
+
+def test_a_noise_that_fails_later_is_said_with_its_line(own_worlds, capsys):
+    module = own_worlds.parent / "my_worlds.py"
+    late = "self.n = getattr(self, 'n', 0) + 1; spikes /= [1, 1, 1][self.n]"
+    module.write_text(
+        module.read_text().replace("return spikes *", f"{late}\n        return spikes *")
+    )
+    assert cli.main(["run", str(own_worlds), "--jobs", "1"]) == 2
+    assert "Spikes failed: IndexError: list index out of range (my_worlds.py, line" in (
+        capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from heavytail.experiments.claim import FEW, HOLDS, MISSING, NOT, OPEN, PART, Part, Verdict
@@ -20,7 +21,7 @@ from heavytail.reproduction.cost import IN_TURNS, NOISES, SOLVERS
 from heavytail.reproduction.coverage import Share
 from heavytail.reproduction.growth import ENVIRONMENTS, OURS, PAPERS
 from heavytail.reproduction.protocol import TUNED, VARIANTS, policy_names
-from heavytail.reproduction.reproduce import EXPERIMENTS
+from heavytail.reproduction.reproduce import EXPERIMENTS, _write_verdicts
 
 BY_NAME = {claim.name: claim for claim in CLAIMS}
 LEVEL = ("noise-level", "Hvt-UCB", "tuned")
@@ -463,3 +464,26 @@ def test_over_truncation_at_exactly_a_hundredth_counts() -> None:
     key = ("gaussian", "CRTM", "tuned")
     found[key] = Trials((), {**found[key].arrays, "truncated": np.array([0.01])})
     assert BY_NAME["C5"].judge(found).word == HOLDS
+
+
+def test_every_part_that_was_measured_has_its_number_and_rule_in_a_frame(tmp_path) -> None:
+    results = {**settings(dict.fromkeys(FIVE, 100.0)), **speeds(1000.0), **extras(True)}
+    verdicts = [claim.judge(results) for claim in CLAIMS]
+    _write_verdicts(tmp_path / "verdicts.parquet", verdicts)
+    rows = pq.read_table(tmp_path / "verdict_numbers.parquet").to_pylist()
+    assert [row["claim"] for row in rows] == [v.claim.name for v in verdicts for _ in v.parts]
+    assert {row["claim"] for row in rows} == set(BY_NAME)
+    for row in rows:
+        assert np.isfinite(row["value"]), row
+        assert row["rule"], row
+        assert (row["low"] is None) == (row["high"] is None)
+    first = rows[0]
+    assert (first["claim"], first["world"], first["rule"]) == ("C1", "student", "up to 1.25")
+    assert first["low"] <= first["value"] == 1.0 <= first["high"]
+    assert first["met"] is True
+    by_rule = {"above": "low", "below": "high", "up": "high"}
+    for row in rows:
+        side, number = row["rule"].split()[0], row["rule"].split()[-1]
+        if row["met"] and row["low"] is not None and side in by_rule:
+            end = row[by_rule[side]]
+            assert end >= float(number) if side == "above" else end <= float(number)

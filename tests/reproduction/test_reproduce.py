@@ -36,6 +36,10 @@ def test_a_small_reproduction_writes_figures_results_and_a_table(
     for kind in ("png", "svg", "pdf"):
         assert (tmp_path / "figures" / f"student.{kind}").stat().st_size > 1000
     assert (tmp_path / "regret.parquet").exists()
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Zhi-Hua Zhou, \u201cHeavy-Tailed Linear Bandits" in page
+    assert "Its Figure 1 is Student t" in page
+    assert "(the paper&#x27;s Figures 1 and 2)" in page
 
 
 def test_an_unknown_experiment_is_one_sentence_and_exit_code_2(

@@ -158,7 +158,7 @@ def test_the_clock_runs_while_the_policy_plays_and_not_while_a_kernel_compiles(
         clock.now += 2.0 if block.length else 50.0
         return -1
 
-    monkeypatch.setattr(engines, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    monkeypatch.setattr(engines, "time", SimpleNamespace(thread_time=lambda: clock.now))
     monkeypatch.setattr(engines, "_play_pool", compile_or_play)
     monkeypatch.setattr(engines, "_reference", spend)
     policy = ht.HvtUCB(2, tail=TAIL)

@@ -38,3 +38,16 @@ def test_a_cluster_without_workers_is_an_error(monkeypatch):
         pytest.raises(TimeoutError, match="has no worker"),
     ):
         list(finished(process, [(1,)], threads=False, dask=cluster.scheduler_address))
+
+
+def test_a_worker_that_cannot_import_a_class_says_so(tmp_path, monkeypatch):
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
+    ) as cluster:
+        (tmp_path / "mine_alone.py").write_text("class Mine:\n    pass\n")
+        monkeypatch.syspath_prepend(str(tmp_path))  # here, after the workers began
+        import mine_alone
+
+        tasks = [(mine_alone.Mine(),)]
+        with pytest.raises(ValueError, match=r"cannot import .*'mine_alone'.* on its PYTHONPATH"):
+            list(finished(process, tasks, threads=False, dask=cluster.scheduler_address))

@@ -213,8 +213,8 @@ def tail(report: Report, ax: Axes | None = None) -> Axes:
     share = np.arange(1, len(values) + 1) / len(rewards)
     ax.loglog(values, share, ".", markersize=3)
     seen = diagnose(rewards)
-    ax.set_xlabel("x")
-    ax.set_ylabel("share of visits that earned x or more")
+    ax.set_xlabel("reward of a visit")
+    ax.set_ylabel("share of visits that earned this or more")
     largest = np.sort(np.abs(rewards))[::-1]
     part = float(largest[: max(1, len(rewards) // 100)].sum() / largest.sum())
     said = f"the largest 1 % of the visits have {part:.0%} of it all"

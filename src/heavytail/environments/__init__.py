@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heavytail.environments.arm_set import ArmSet, ArmSetBandit
 from heavytail.environments.base import BLOCK, Block, Environment
 from heavytail.environments.linear_bandit import LinearBandit
 from heavytail.environments.link_bandit import LinkBandit
@@ -11,6 +12,8 @@ from heavytail.environments.skewed_bandit import SKEWS, Skew, SkewedBandit
 __all__ = [
     "BLOCK",
     "SKEWS",
+    "ArmSet",
+    "ArmSetBandit",
     "Block",
     "Environment",
     "LinearBandit",

@@ -17,8 +17,9 @@ import numpy as np
 
 from heavytail._storage import afford
 from heavytail._typing import FloatArray, IntArray
+from heavytail.policies.core.own import failure, is_own
 
-__all__ = ["BLOCK", "Block", "Environment"]
+__all__ = ["BLOCK", "Block", "Environment", "check_dealt", "own_part"]
 
 BLOCK = 4096  # rounds dealt at a time
 LEAST = 256  # ... or fewer, where an arm is large
@@ -154,6 +155,38 @@ class Environment(ABC):
         if info.horizon and rounds is not None and horizon is not None and rounds > horizon:
             broken.append(f"at most {horizon} rounds, its horizon (got {rounds})")
         return broken
+
+
+def own_part(environment: Environment) -> object | None:
+    """The noise, arms or environment whose class is the user's; None if all are the library's."""
+    noise = getattr(environment, "noise", None)
+    parts = (getattr(noise, "noise", noise), getattr(environment, "arm_set", None), environment)
+    own = (part for part in parts if part is not None and is_own(type(part)))
+    return next(own, None)
+
+
+def check_dealt(environment: Environment) -> None:
+    """Deal the first round, and refuse an environment of the user's that deals anything else."""
+    own = own_part(environment)
+    if own is None:
+        return
+    name = type(own).__name__
+    try:
+        block = next(iter(environment.blocks(np.random.SeedSequence(0), 1)), None)
+    except (Exception, SystemExit) as error:
+        raise failure(name, error) from error
+    if not isinstance(block, Block):
+        raise ValueError(f"{name}.deal must yield a heavytail.environments.Block; got {block!r}.")
+    arms, means = block.round(0)
+    for part, got, right in (
+        ("arms", arms.shape, (len(means), environment.dim)),
+        ("means", means.shape, (len(arms),)),
+        ("noise", np.shape(block.noise), (1,)),
+    ):
+        if got != right:
+            raise ValueError(f"{name} must deal {part} of shape {right} a round; got {got}.")
+    if not all(np.isfinite(part).all() for part in (arms, means, block.noise)):
+        raise ValueError(f"{name} must deal finite arms, means and noise; got NaN or infinity.")
 
 
 def _affordable(init: Callable[..., None]) -> Callable[..., None]:

@@ -11,6 +11,7 @@ says that. A mistake inside a claim is an error.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -85,13 +86,16 @@ class Part:
     """A measurement, and whether it meets the rule; None where that is undecided.
 
     ``world`` is where it was measured, for claims about several. ``met_at`` answers the question
-    anew by an interval of another level.
+    anew by an interval of another level. ``number`` is what was measured, with its interval where
+    it has one, and ``rule`` what is asked of it.
     """
 
     measured: str
     met: bool | None
     world: str = ""
     met_at: Callable[[float], bool | None] | None = None
+    number: Interval | float = math.nan
+    rule: str = ""
 
     @property
     def mark(self) -> str:

@@ -20,7 +20,7 @@ from heavytail.experiments.unit import Key, Outcome, Trials, Unit, join
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Experiment", "Plan", "Request", "Section", "Table", "carry_out", "run_units"]
+__all__ = ["Bold", "Experiment", "Plan", "Request", "Section", "Table", "carry_out", "run_units"]
 
 Plan: TypeAlias = dict[Key, list[Unit]]
 
@@ -39,6 +39,10 @@ class Request:
     policies: tuple[str, ...] = ()
     tuned: Tuned = field(default_factory=Tuned)
     progress: bool | None = None
+
+
+class Bold(str):
+    """A cell of a table that pages show in bold."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ class Table:
 class Section:
     """A part of the report: text (paragraphs), tables, and figures by file name.
 
-    ``data`` is what claims are judged on and what result files hold, by key.
+    ``data`` is what claims are judged on and what result files hold, by key; ``shown`` are the
+    keys that its figure shows.
     """
 
     name: str
@@ -71,6 +76,7 @@ class Section:
     figures: dict[str, Figure] = field(default_factory=dict)
     captions: dict[str, str] = field(default_factory=dict)
     data: dict[Key, Any] = field(default_factory=dict)
+    shown: list[Key] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

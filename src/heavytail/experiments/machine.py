@@ -5,13 +5,12 @@ from __future__ import annotations
 import datetime
 import os
 import platform
-import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from heavytail._version import __version__
+from heavytail._version import __version__, commit_of
 
 __all__ = [
     "DIGITS",
@@ -97,21 +96,7 @@ def versions() -> dict[str, str]:
 
 def commit() -> str:
     """The commit of the library, with + where its code was changed; unknown outside git."""
-    root = Path(__file__).resolve().parents[1]
-    try:
-        git = ["git", "-C", str(root)]
-        head = subprocess.run(
-            [*git, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True, check=True
-        )
-        dirty = subprocess.run(
-            [*git, "status", "--porcelain", "--", ".", ":!reproduction/recorded"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
+    return commit_of(Path(__file__).resolve().parents[1])
 
 
 def source_tree(package: Path | None = None) -> Path | None:

@@ -9,8 +9,9 @@ import hashlib
 import io
 import os
 import re
+import textwrap
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ import numpy as np
 
 from heavytail._archive import check_target, replace
 from heavytail._extras import need_to_draw
+from heavytail._typing import FloatArray
 from heavytail._validate import printable
 from heavytail._version import __version__
 from heavytail.experiments.unit import Key, Trials
@@ -34,11 +36,15 @@ __all__ = [
     "any_letters",
     "check_image",
     "colour",
+    "cost_panels",
+    "counted",
     "drawn",
+    "entitle",
     "file_name",
     "label",
     "look",
     "new_figure",
+    "profile_figure",
     "regret_figure",
     "regret_panels",
     "save",
@@ -74,6 +80,7 @@ _WHOSE = {  # by whose constants a policy that this library takes part in runs
     ("Twin-UCB", "untuned"): "ours",
     ("Twin-UCB", "theory"): "ours",
 }
+_POINTS = {"marker": "o", "ms": 5.0, "ls": "", "lw": 1.0}
 _SPARE = ("#56B4E9", "#8C564B", "#7F7F00", "#5E3C99", "#A50026", "#1B7837")
 
 
@@ -175,58 +182,158 @@ def look(key: Key) -> dict[str, Any]:
     return {**options, "ls": _DASHES.get(policy, "-") if variant != "theory" else ":"}
 
 
-def regret_figure(title: str, results: Mapping[Key, Trials], shown: list[Key]) -> Figure:
-    """Cumulative regret by round, mean and one standard deviation."""
+def regret_figure(title: str, results: Mapping[Key, Trials], shown: Sequence[Key]) -> Figure:
+    """Cumulative regret by round: the mean of the trials, and its interval of 95 %."""
     figure, (axis,) = new_figure(height=max(3.1, 0.8 + 0.17 * len(shown)))  # room for the legend
-    _draw_regret(axis, results, shown, band=True)
-    axis.set(ylabel="cumulative regret", title=drawn(title))
+    for place, key in enumerate(shown):
+        _draw_regret(axis, results[key], key, place)
+    axis.set(ylabel="cumulative regret")
+    entitle(axis, title)
     axis.set_ylim(bottom=0)
     axis.legend(fontsize=7, loc="upper left")  # the best place takes long to find, and warns
     return figure
 
 
 def regret_panels(panels: Mapping[str, tuple[Mapping[Key, Trials], list[Key]]]) -> Figure:
-    """Mean cumulative regret on a log scale, a panel per title, three in a row, one legend."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    columns = min(len(panels), 3)
-    rows = -(-len(panels) // columns)
-    with mpl.rc_context(style()):
-        figure = Figure(figsize=(3.2 * columns, 2.6 * rows + 0.6), layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False)
-    for axis in axes.flat[len(panels) :]:
-        axis.set_visible(False)
-    lines: dict[str, Any] = {}
-    for axis, (title, (results, shown)) in zip(axes.flat, panels.items(), strict=False):
-        _draw_regret(axis, results, shown)
+    """Mean cumulative regret on a log scale and its interval of 95 %, a panel per title, three in a
+    row, one legend.
+    """
+    figure, axes = _grid_of(panels)
+    for axis, (results, shown) in zip(axes.flat, panels.values(), strict=False):
+        for place, key in enumerate(shown):
+            _draw_regret(axis, results[key], key, place)
+        means = np.concatenate([results[key]["regret"].mean(axis=0) for key in shown])
         axis.set(yscale="log")
-        axis.set_title(drawn(title), fontsize=9)
-        lines |= {line.get_label(): line for line in axis.get_lines()}
+        if (means > 0.0).any():
+            axis.set_ylim(0.7 * means[means > 0.0].min(), 1.5 * means.max())
     for axis in axes[:, 0]:
         axis.set_ylabel("cumulative regret")
-    figure.legend(
-        list(lines.values()),
-        list(lines),
-        loc="outside lower center",
-        ncols=4 if columns == 3 else columns,  # names are up to 2.5 inches long
-        fontsize=8,
-        frameon=False,
-    )
+    _share_legend(figure, panels)
     return figure
 
 
-def _draw_regret(
-    axis: Axes, results: Mapping[Key, Trials], shown: list[Key], *, band: bool = False
+def cost_panels(panels: Mapping[str, tuple[Mapping[Key, Trials], list[Key]]]) -> Figure:
+    """Regret at the end, with its interval of 95 %, against the processor time of a trial."""
+    figure, axes = _grid_of(panels)
+    for axis, (results, shown) in zip(axes.flat, panels.values(), strict=False):
+        for key in shown:
+            trials, line = results[key], look(key)
+            mean, half = _mean(trials["regret"][:, -1:])
+            style = {**line, **_POINTS}
+            seconds = max(float(trials["seconds"].mean()), 1e-9)
+            axis.errorbar([seconds], mean, None if np.isnan(half).any() else half, **style)
+        axis.set(ylim=(0.0, None), xlabel="processor seconds of a trial")
+        _in_plain_numbers(axis)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("regret at the end")
+    _share_legend(figure, panels, **_POINTS)
+    return figure
+
+
+def profile_figure(profiles: Mapping[Key, tuple[FloatArray, ...]]) -> Figure:
+    """Shares of trials up to a relative regret, with their bands, by (policy, variant)."""
+    figure, (axis,) = new_figure(height=3.1 + 0.09 * len(profiles))  # room for the legend
+    for place, (key, (points, share, low, high)) in enumerate(profiles.items()):
+        every = max(len(points) // 6, 1)
+        axis.plot(points, share, **look(key), markevery=(place * every // 7, every))
+        axis.fill_between(points, low, high, color=colour(key[0]), alpha=0.12, lw=0)
+    axis.set(ylim=(0.0, 1.02), xlabel="relative regret", ylabel="share of trials")
+    _in_plain_numbers(axis)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=7, frameon=False)
+    return figure
+
+
+def entitle(axis: Axes, title: str, size: float = 10.0) -> None:
+    """Give a panel its title in as many lines as its width takes."""
+    figure, place = axis.get_figure(root=True), axis.get_subplotspec()
+    assert figure is not None
+    assert place is not None
+    inches = figure.get_figwidth() / place.get_gridspec().ncols - 0.8  # less the scale at its left
+    axis.set_title(_wrapped(title, inches, size), fontsize=size)
+
+
+def _wrapped(title: str, inches: float, size: float) -> str:
+    """A title in three lines at most, of letters of a mean width."""
+    room = int(inches * 72.0 / (0.55 * size))
+    lines = textwrap.wrap(printable(title), room, max_lines=3, placeholder=" ...")
+    return "\n".join(map(drawn, lines))
+
+
+def _in_plain_numbers(axis: Axes) -> None:
+    """Put x on a log scale whose ticks are 1, 2, 5, 10, ..., or fewer over many decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set(xscale="log")
+    low, high = axis.get_xlim()
+    steps = (1.0, 2.0, 5.0) if high < 50.0 * low else (1.0,)
+    axis.xaxis.set_major_locator(LogLocator(subs=steps, numticks=6))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _grid_of(titles: Iterable[str]) -> tuple[Figure, Any]:
+    """A figure with a panel for each title, three in a row; panels left over are hidden."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    titles = list(titles)
+    columns = min(len(titles), 3)
+    rows = -(-len(titles) // columns)
+    with mpl.rc_context(style()):
+        figure = Figure(figsize=(max(3.2 * columns, 4.6), 2.6 * rows + 0.8), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False)
+    for axis in axes.flat[len(titles) :]:
+        axis.set_visible(False)
+    for axis, title in zip(axes.flat, titles, strict=False):
+        entitle(axis, title, 9.0)
+    return figure, axes
+
+
+def _share_legend(
+    figure: Figure, panels: Mapping[str, tuple[Mapping[Key, Trials], list[Key]]], **style: Any
 ) -> None:
-    for place, key in enumerate(shown):
-        regret, rounds = results[key]["regret"], np.asarray(results[key].arguments["marks"])
-        mean, spread = regret.mean(axis=0), regret.std(axis=0)
-        every = max(len(rounds) // 6, 1)
-        axis.plot(rounds, mean, **look(key), markevery=(place * every // 7, every))
-        if band:
-            low = np.maximum(mean - spread, 0.0)
-            axis.fill_between(rounds, low, mean + spread, color=colour(key[0]), alpha=0.1, lw=0)
+    """One legend for all panels: each line once, with the number of its trials."""
+    from matplotlib.lines import Line2D
+
+    counts: dict[Key, list[int]] = {}
+    for results, shown in panels.values():
+        for key in shown:
+            counts.setdefault(key, []).append(len(results[key].final))
+    lines = [Line2D([], [], **{**look(key), **style}) for key in counts]
+    names = [counted(key, numbers) for key, numbers in counts.items()]
+    columns = {1: 1, 2: 2}.get(len(panels), 3)  # names are up to three inches long
+    figure.legend(
+        lines, names, loc="outside lower center", ncols=columns, fontsize=8, frameon=False
+    )
+
+
+def counted(key: Key, trials: Sequence[int]) -> str:
+    """The label of a line, and how many trials are behind it."""
+    least, most = min(trials), max(trials)
+    return f"{drawn(label(key))}, n = {least}" + (f" to {most}" if most > least else "")
+
+
+def _mean(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The mean over trials (trials, ...) and half of its interval of 95 % by Student's t; NaN of a
+    single trial.
+    """
+    from scipy import special
+
+    count = len(values)
+    if count < 2:
+        return values.mean(axis=0), np.full(values.shape[1:], np.nan)
+    error = values.std(axis=0, ddof=1) / np.sqrt(count)
+    return values.mean(axis=0), special.stdtrit(count - 1, 0.975) * error
+
+
+def _draw_regret(axis: Axes, trials: Trials, key: Key, place: int) -> None:
+    rounds = np.asarray(trials.arguments["marks"])
+    mean, half = _mean(trials["regret"])
+    every = max(len(rounds) // 6, 1)
+    line = {**look(key), "label": counted(key, [len(trials.final)])}
+    axis.plot(rounds, mean, **line, markevery=(place * every // 7, every))
+    low = np.maximum(mean - half, 0.0)
+    axis.fill_between(rounds, low, mean + half, color=colour(key[0]), alpha=0.15, lw=0)
     axis.set(xlabel="round")
     axis.set_xlim(0, rounds[-1])
     axis.locator_params(axis="x", nbins=4)
@@ -242,7 +349,8 @@ def time_figure(title: str, results: Mapping[Key, Trials], shown: list[Key]) -> 
     axis.barh(places, micro, color=[colour(key[0]) for key in shown], height=0.6)
     for place, value in zip(places, micro, strict=True):
         axis.annotate(f" {value:.2g}", (value, float(place)), va="center", fontsize=8)
-    axis.set(xlabel="time per round, microseconds", title=drawn(title))
+    axis.set(xlabel="time per round, microseconds")
+    figure.suptitle(_wrapped(title, figure.get_figwidth(), 10.0), fontsize=10.0)
     axis.set_yticks(places, [drawn(label(key)) for key in shown])
     axis.grid(axis="y", visible=False)
     axis.margins(x=0.2)

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from heavytail._citation import citation
 from heavytail.experiments import plots
 from heavytail.experiments.claim import HOLDS, NOT, OPEN, PART, SIGNS, Verdict
-from heavytail.experiments.experiment import Section, Table
+from heavytail.experiments.experiment import Bold, Section, Table
 from heavytail.experiments.store import write_text
 
 __all__ = ["markdown", "page", "write"]
@@ -35,7 +36,7 @@ table:not(.verdicts) td { white-space: nowrap; }
 .verdicts td:nth-child(2) { white-space: nowrap; font-weight: 600; }
 .holds { color: #00603f; } .part { color: #7a5200; } .not { color: #a11b00; }
 .missing { color: #555; }
-ul { margin: 0; padding: 0; list-style: none; }
+pre { padding: .6rem; font-size: .85rem; } ul { margin: 0; padding: 0; list-style: none; }
 .figures { display: flex; flex-wrap: wrap; gap: 1rem; }
 figure { margin: 0; flex: 0 1 30rem; min-width: 0; } figure img { width: 100%; height: auto; }
 figcaption, .note { font-size: .85rem; color: #444; }
@@ -56,8 +57,12 @@ def page(
     title: str,
     intro: str,
     figures: Path,
+    source: str = "",
 ) -> str:
-    """The whole report; every figure (its SVG is in ``figures``) is inside, nothing is fetched."""
+    """The whole report; every figure (its SVG is in ``figures``) is inside, nothing is fetched.
+
+    ``source`` names the paper that the report is about.
+    """
     links = " ".join(f'<a href="#{plots.file_name(s.name)}">{_e(s.name)}</a>' for s in sections)
     return "\n".join(
         [
@@ -65,11 +70,13 @@ def page(
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<link rel="icon" href="data:,">',
             f"<title>{_e(title)}</title><style>{_STYLE}</style></head><body>",
-            f"<h1>{_e(title)}</h1><p>{_e(intro)}</p>",
+            f"<h1>{_e(title)}</h1><p>{_rich(intro)}</p>",
+            f"<p>{_rich(source)}</p>" if source else "",
             _verdict_table(verdicts) if verdicts else "",
             f"<nav>{links}</nav>",
             *(_section(section, figures) for section in sections),
             _made(made),
+            _cite(),
             "</body></html>",
         ]
     )
@@ -79,11 +86,17 @@ def _e(text: str) -> str:
     return html.escape(text)
 
 
+def _rich(text: str) -> str:
+    """A sentence or a cell as HTML: code between backticks, and bold cells."""
+    plain = re.sub(r"`([^`]+)`", r"<code>\1</code>", _e(text))
+    return f"<b>{plain}</b>" if isinstance(text, Bold) else plain
+
+
 def _verdict_table(verdicts: list[Verdict]) -> str:
     rows = []
     for verdict in verdicts:
         mark, kind = _MARK.get(verdict.word, ("·", "missing"))
-        parts = "".join(f"<li>{p.mark} {_e(p.measured)}</li>" for p in verdict.parts)
+        parts = "".join(f"<li>{p.mark} {_rich(p.measured)}</li>" for p in verdict.parts)
         parts = f"<ul>{parts}</ul>" if parts else _e(_instead(verdict))
         if len(verdict.parts) > MANY:
             met = sum(p.met is True for p in verdict.parts)
@@ -94,7 +107,7 @@ def _verdict_table(verdicts: list[Verdict]) -> str:
         rows.append(
             f'<tr><td>{verdict.claim.name}</td><td class="{kind}">{mark} {verdict.word}{apart}</td>'
             f"<td>{_e(verdict.claim.says)}</td><td>{parts}</td>"
-            f"<td>{_e(verdict.claim.rule)}</td></tr>"
+            f"<td>{_rich(verdict.claim.rule)}</td></tr>"
         )
     head = "".join(f"<th>{c}</th>" for c in ("claim", "verdict", "the paper", "measured", "rule"))
     return (
@@ -116,7 +129,7 @@ def _instead(verdict: Verdict) -> str:
 
 def _section(section: Section, figures: Path) -> str:
     parts = [f'<h2 id="{plots.file_name(section.name)}">{_e(section.title)}</h2>']
-    parts += [f"<p>{_e(text)}</p>" for text in section.text]
+    parts += [f"<p>{_rich(text)}</p>" for text in section.text]
     if section.figures:
         parts.append('<div class="figures">')
         parts += [_figure(section, name, figures) for name in section.figures]
@@ -136,20 +149,24 @@ def _section(section: Section, figures: Path) -> str:
 
 def _figure(section: Section, name: str, figures: Path) -> str:
     stem = plots.file_name(name)
-    data = base64.b64encode((figures / f"{stem}.svg").read_bytes()).decode()
-    caption = _e(section.captions.get(name, ""))
+    drawing = (figures / f"{stem}.svg").read_bytes()
+    data = base64.b64encode(drawing).decode()
+    size = re.search(rb'width="([0-9.]+)pt"', drawing)
+    wide = f"{0.09 * float(size[1]):.1f}rem" if size else "30rem"  # letters of one size in all
+    caption = section.captions.get(name, "")
     return (
-        f'<figure><img id="figure-{stem}" alt="{_e(section.title)}. {caption}" '
-        f'src="data:image/svg+xml;base64,{data}"><figcaption>{caption}</figcaption></figure>'
+        f'<figure style="flex-basis:{wide}"><img id="figure-{stem}" '
+        f'alt="{_e(section.title)}. {_e(caption)}" src="data:image/svg+xml;base64,{data}">'
+        f"<figcaption>{_rich(caption)}</figcaption></figure>"
     )
 
 
 def _table(table: Table) -> str:
     head = "".join(f"<th>{_e(c)}</th>" for c in table.columns)
     rows = "".join(
-        "<tr>" + "".join(f"<td>{_e(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
+        "<tr>" + "".join(f"<td>{_rich(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
     )
-    note = f'<p class="note">{_e(table.note)}</p>' if table.note else ""
+    note = f'<p class="note">{_rich(table.note)}</p>' if table.note else ""
     return (
         f'<h3>{_e(table.title)}</h3><div class="scroll"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>{note}"
@@ -193,6 +210,10 @@ def _made(made: dict[str, Any]) -> str:
         '<h2 id="made">How this was made</h2><div class="scroll"><table><tbody>'
         f"{rows}</tbody></table></div>"
     )
+
+
+def _cite() -> str:
+    return f'<h2 id="cite">To cite</h2><pre class="scroll">{_e(citation())}</pre>'
 
 
 def _flat(made: dict[str, Any]) -> Iterable[tuple[str, str]]:
@@ -255,10 +276,15 @@ def markdown(
             ]
         for table in section.tables:
             lines += ["", f"| {' | '.join(table.columns)} |", "| --- " * len(table.columns) + "|"]
-            rows = (f"| {' | '.join(row)} |" for row in table.rows)
-            lines += [re.sub(r"(?<!\*)\*(?!\*)", r"\*", row) for row in rows]  # bold stays
+            lines += [f"| {' | '.join(map(_marked, row))} |" for row in table.rows]
             lines += ["", table.note] if table.note else []
     return "\n".join(lines) + "\n"
+
+
+def _marked(cell: str) -> str:
+    """A cell in Markdown: its asterisks to the letter, and bold where it is."""
+    text = cell.replace("*", r"\*")
+    return f"**{text}**" if isinstance(cell, Bold) else text
 
 
 def _words(verdict: Verdict) -> str:
@@ -274,9 +300,11 @@ def write(
     *,
     title: str,
     intro: str,
+    source: str = "",
 ) -> None:
-    """Figures and ``report.html`` under ``out``."""
+    """Figures and ``report.html`` under ``out``; ``source`` says which paper it is about."""
     for section in sections:
         plots.save(section.figures, out / "figures")
-    text = page(verdicts, sections, made, title=title, intro=intro, figures=out / "figures")
+    texts = {"title": title, "intro": intro, "source": source}
+    text = page(verdicts, sections, made, **texts, figures=out / "figures")
     write_text(out / "report.html", text)

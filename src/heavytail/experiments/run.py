@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from heavytail._archive import folder
-from heavytail.experiments import report
+from heavytail.experiments import across, report
 from heavytail.experiments.experiment import Experiment, Plan, Request, Table, carry_out, run_units
 from heavytail.experiments.machine import provenance
-from heavytail.experiments.setting import Setting, page, regret_text, trial_units, write_parquet
+from heavytail.experiments.setting import (
+    Setting,
+    cost_section,
+    page,
+    regret_text,
+    trial_units,
+    write_parquet,
+)
 from heavytail.experiments.tune import APART, Point, best, search
 from heavytail.experiments.unit import Unit
 from heavytail.experiments.userfile import Asked, Choice
@@ -24,7 +31,9 @@ def run(asked: Asked, request: Request) -> str:
     for section in sections:
         section.tables += [grid for name, grid in grids if name == section.name]
     results = {section.name: section.data for section in sections}
-    write_parquet(asked.out, results, {"seed": asked.seed, "trials": asked.trials})
+    write_parquet(asked.out, sections, {"seed": asked.seed, "trials": asked.trials})
+    together = across.section(results, {section.name: section.shown for section in sections})
+    sections += [cost_section(sections), *([together] if together else [])]
     made = provenance(file=asked.path.name, seed=asked.seed, trials=asked.trials)
     intro = "Run by heavytail run."
     report.write(asked.out, [], sections, made, title=asked.path.stem, intro=intro)

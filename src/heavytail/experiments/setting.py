@@ -5,18 +5,26 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytail._archive import replace
 from heavytail._terminal import as_table, width
+from heavytail._typing import FloatArray
 from heavytail._validate import printable
-from heavytail._version import __version__
-from heavytail.environments import Environment, LinearBandit, LinkBandit, SkewedBandit
+from heavytail._version import origin
+from heavytail.environments import (
+    ArmSet,
+    ArmSetBandit,
+    Environment,
+    LinearBandit,
+    LinkBandit,
+    SkewedBandit,
+)
 from heavytail.environments.noise import Noise, Scaled
 from heavytail.experiments import plots
 from heavytail.experiments.experiment import Section, Table
@@ -24,13 +32,20 @@ from heavytail.experiments.stats import ratio
 from heavytail.experiments.unit import Key, Trials, Unit, chunks
 from heavytail.policies import Policy, make_policy
 from heavytail.policies.build import find
+from heavytail.policies.core.own import imported
 from heavytail.simulation.results import checkpoints
 from heavytail.simulation.trials import releases_gil
 from heavytail.tails import MomentBound
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 __all__ = [
+    "COST",
     "Setting",
     "build",
+    "cost_figure",
+    "cost_section",
     "page",
     "regret_text",
     "told",
@@ -39,9 +54,8 @@ __all__ = [
     "write_table",
 ]
 
+COST = "regret-seconds"  # the name of the figure of regret against processor time
 RECORD = 200  # rounds at which regret is kept
-
-World: TypeAlias = LinearBandit | SkewedBandit | LinkBandit
 
 
 @dataclass(frozen=True)
@@ -50,7 +64,9 @@ class Setting:
 
     ``scale`` is the nu that a paper states (right or wrong); None takes the true one, or the
     bound of a world whose law depends on the arm: ``skew`` names it, and ``noise`` None is its own.
-    ``link`` names a world of clicks or counts, and what follows it is of those alone.
+    ``link`` names a world of clicks or counts, and what follows it is of those alone. ``arms`` may
+    be an ArmSet. ``kind`` is the import path of an environment of the user's, and ``options`` what
+    its constructor takes; the fields that describe ours do not apply to it.
     ``worlds`` names the stream of seeds: settings that share it meet the same draws. ``repeats``
     names a setting that is the same world: one stream of seeds, one choice of multipliers, one run.
     """
@@ -66,7 +82,7 @@ class Setting:
     scale: float | None = None
     offered: int | None = None
     dim: int = 2
-    arms: int = 50
+    arms: int | ArmSet = 50
     rounds: int = 18_000
     worlds: str = ""
     skew: str = ""
@@ -76,6 +92,13 @@ class Setting:
     outliers: float = 0.0
     factor: float = 1000.0
     repeats: str = ""
+    kind: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def arm_count(self) -> int:
+        """The number of arms."""
+        return self.arms.count if isinstance(self.arms, ArmSet) else self.arms
 
     @property
     def tuned_as(self) -> str:
@@ -83,16 +106,19 @@ class Setting:
         return self.repeats or self.name
 
     @property
-    def environment(self) -> World:
+    def environment(self) -> Environment:
         """The environment."""
+        if self.kind:
+            kind = imported(self.kind, Environment, "world")  # type: ignore[type-abstract]
+            return kind(**self.options)
         if self.skew:
             return SkewedBandit(
-                self.dim, self.arms, self.skew, noise=self.noise, offered=self.offered
+                self.dim, self.arm_count, self.skew, noise=self.noise, offered=self.offered
             )
         if self.link:
             return LinkBandit(
                 self.dim,
-                self.arms,
+                self.arm_count,
                 self.link,
                 theta_bound=self.theta_bound,
                 base=self.base,
@@ -104,6 +130,8 @@ class Setting:
             raise ValueError(
                 "Setting.noise must be one of heavytail.noise where skew and link are none."
             )
+        if isinstance(self.arms, ArmSet):
+            return ArmSetBandit(self.dim, self.arms, self.noise, offered=self.offered)
         return LinearBandit(self.dim, self.arms, self.noise, offered=self.offered)
 
     def tail(self, *, uses_scale: bool) -> MomentBound:
@@ -121,7 +149,12 @@ class Setting:
     def _true_scale(self) -> float:
         world = self.environment
         law = world.noise if isinstance(world, LinearBandit) else world
-        return law.tail(self.order).scale
+        if not hasattr(law, "tail"):
+            raise ValueError(
+                f"{type(world).__name__} has no method tail(order), which would say how large its "
+                "noise is. State the scale here, or write tail."
+            )
+        return float(law.tail(self.order).scale)
 
     def seed(self, base: int) -> int:
         """This setting's own seed: adding a setting moves no other."""
@@ -140,7 +173,7 @@ def build(name: str, setting: Setting, rounds: int, **options: object) -> Policy
     """The policy for a setting."""
     tail = told(name, setting)
     return make_policy(
-        name, dim=setting.dim, horizon=rounds, tail=tail, arms=setting.arms, **options
+        name, dim=setting.dim, horizon=rounds, tail=tail, arms=setting.arm_count, **options
     )
 
 
@@ -187,7 +220,7 @@ def page(
     setting: Setting, found: Mapping[Key, Trials], shown: list[Key], reference: str = ""
 ) -> Section:
     """Figure of ``shown``, regret by policy and variant, ratios to ``reference``, what is known."""
-    section = Section(setting.name, setting.title, data=dict(found))
+    section = Section(setting.name, setting.title, data=dict(found), shown=list(shown))
     section.text = [
         *(f"The paper: {setting.says}" for _ in setting.says[:1]),
         *(f"Left open: {setting.leaves_open}" for _ in setting.leaves_open[:1]),
@@ -196,7 +229,9 @@ def page(
         *_broken(setting, found),
     ]
     section.figures[setting.name] = plots.regret_figure(setting.title, found, shown)
-    section.captions[setting.name] = "Cumulative regret, mean and standard deviation of the trials."
+    section.captions[setting.name] = (
+        "Cumulative regret: the mean of n trials, with its 95 % interval (Student's t)."
+    )
     section.tables = [_regret_table(found)]
     if (reference, "tuned") in found:
         section.tables.append(_ratio_table(found, reference))
@@ -227,16 +262,20 @@ def _regret_table(found: Mapping[Key, Trials]) -> Table:
                     plots.label(key, trials.arguments["policy"]),
                     f"{len(final)}",
                     f"{final.mean():,.0f}",
+                    f"{final.std(ddof=1) / np.sqrt(len(final)):,.1f}" if len(final) > 1 else "-",
                     f"{final.std(ddof=1):,.0f}" if len(final) > 1 else "-",
                     f"{np.median(final):,.0f}",
                     f"{final.max():,.0f}",
+                    f"{trials['seconds'].mean():.3g}",
                     "" if np.isnan(share).any() else f"{share.mean():.1%}",
                     ", ".join(scales) if variant != "untuned" else "",
                 )
             )
-    columns = ("policy", "trials", "mean regret", "sd", "median", "largest", "truncated")
+    columns = ("policy", "trials", "mean regret", "standard error", "sd", "median", "largest")
     rounds = next(iter(found.values())).arguments["rounds"]
-    return Table(f"Regret at T = {rounds:,}", (*columns, "multipliers"), rows)
+    title, more = f"Regret at T = {rounds:,}", ("seconds", "truncated", "multipliers")
+    note = "Seconds: mean processor time of a trial, without that of the environment."
+    return Table(title, (*columns, *more), rows, note)
 
 
 def _ratio_table(found: Mapping[Key, Trials], reference: str) -> Table:
@@ -261,41 +300,80 @@ def _ratio_table(found: Mapping[Key, Trials], reference: str) -> Table:
     return Table("Paired ratios", columns, rows, f"{note}.")
 
 
+def cost_section(sections: Sequence[Section]) -> Section:
+    """Regret against processor time, a panel for each setting."""
+    result = Section(COST, "Regret against processor time")
+    result.figures[result.name] = cost_figure(
+        {section.name: section.data for section in sections},
+        {section.name: section.title for section in sections},
+        {section.name: section.shown for section in sections},
+    )
+    result.captions[result.name] = (
+        "Regret at the end, with its 95 % interval, against the mean processor time of a trial, "
+        "without that of the environment."
+    )
+    return result
+
+
+def cost_figure(
+    found: Mapping[str, Mapping[Key, Trials]],
+    titles: Mapping[str, str],
+    shown: Mapping[str, list[Key]],
+) -> Figure:
+    """Regret against processor time, a panel for each setting; all arguments are by its name."""
+    given = list(titles.values())
+    return plots.cost_panels(
+        {
+            title if given.count(title) == 1 else f"{title} ({name})": (found[name], shown[name])
+            for name, title in titles.items()
+        }
+    )
+
+
 def regret_text(found: Mapping[str, Mapping[Key, Trials]]) -> str:
-    """Mean final regret, one row per setting and variant, one column per policy."""
+    """Mean final regret ± standard error: a row per setting and variant, a column per policy."""
     if not found:
         return ""
     policies = {key[0]: printable(key[0]) for one in found.values() for key in one}
     rows = [
         (
             f"{printable(name)}, {variant}",
-            *(
-                f"{one[p, variant].final.mean():.1f}" if (p, variant) in one else ""
-                for p in policies
-            ),
+            *(_with_error(one[p, variant].final) if (p, variant) in one else "" for p in policies),
         )
         for name, one in found.items()
         for variant in dict.fromkeys(key[1] for key in one)
     ]
     columns = ("setting, variant", *policies.values())
-    return f"mean regret at the end\n{as_table(columns, rows, most=width(), right=True)}"
+    table = as_table(columns, rows, most=width(), right=True)
+    return f"mean regret at the end ± standard error\n{table}"
 
 
-def write_parquet(
-    folder: Path, found: Mapping[str, Mapping[Key, Trials]], header: dict[str, Any]
-) -> None:
+def _with_error(final: FloatArray) -> str:
+    error = f" ± {final.std(ddof=1) / np.sqrt(len(final)):.1f}" if len(final) > 1 else ""
+    return f"{final.mean():.1f}{error}"
+
+
+def write_parquet(folder: Path, sections: Sequence[Section], header: dict[str, Any]) -> None:
     """``regret.parquet``, fixed to the bit by seed and machine, and ``seconds.parquet``, never so.
 
     One row per (setting, policy, variant, trial). regret.parquet: ``regret``, the cumulative regret
     at the rounds in ``rounds``, and ``options``, how the policy was built. seconds.parquet:
-    ``seconds`` of the trial, the environment's own work left out.
+    ``seconds`` of the trial, the environment's own work left out. The header has the titles of the
+    settings, and what their figures show.
     """
     import pyarrow as pa
 
+    header = {
+        **header,
+        "titles": {section.name: section.title for section in sections},
+        "shown": {section.name: section.shown for section in sections},
+    }
+
     keys: dict[str, list[Any]] = {"setting": [], "policy": [], "variant": [], "trial": []}
     options, rounds, regret, seconds = [], [], [], []
-    for name, runs in found.items():
-        for (policy, variant), trials in runs.items():
+    for section in sections:
+        name = section.name
+        for (policy, variant), trials in section.data.items():
             for trial in range(len(trials.final)):
                 for key, value in zip(keys, (name, policy, variant, trial), strict=True):
                     keys[key].append(value)
@@ -309,10 +387,10 @@ def write_parquet(
 
 
 def write_table(path: Path, table: Any, header: dict[str, Any]) -> None:
-    """An Arrow table as Parquet, whole or not at all, with the library's version in its header."""
+    """An Arrow table as Parquet, whole or not at all, with the library's version and commit."""
     import pyarrow.parquet as pq
 
-    metadata = json.dumps({"library": __version__, **header})
+    metadata = json.dumps({**origin(), **header})
     stream = io.BytesIO()
     pq.write_table(table.replace_schema_metadata({"heavytail": metadata}), stream)
     replace(path, stream.getvalue())

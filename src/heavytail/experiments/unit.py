@@ -19,6 +19,8 @@ import numpy as np
 
 from heavytail._storage import Stored
 from heavytail._typing import FloatArray
+from heavytail.environments import ArmSet, Environment
+from heavytail.environments.noise import Noise
 from heavytail.experiments.source import source_digest
 from heavytail.experiments.stats import Sample
 
@@ -76,6 +78,10 @@ def _plain(value: object) -> object:
     if isinstance(value, Stored):  # by its arguments and what it has learned
         state = {key: _plain(array) for key, array in value.saved_arrays().items()}
         return [kind.__module__, kind.__qualname__, _plain(value._arguments), _plain(state)]
+    if isinstance(value, Environment | Noise | ArmSet):  # the repr of the user's may say nothing
+        return [kind.__module__, kind.__qualname__, _plain(vars(value))]
+    if hasattr(value, "__qualname__"):  # a class or a function
+        return [value.__module__, value.__qualname__]
     return [kind.__module__, kind.__qualname__, repr(value)]
 
 

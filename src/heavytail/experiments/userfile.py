@@ -20,9 +20,9 @@ from types import EllipsisType
 from typing import Any, TypeVar
 
 from heavytail._validate import MOST, shown
-from heavytail.environments import SKEWS
+from heavytail.environments import SKEWS, ArmSet, Environment
 from heavytail.environments import noise as noises
-from heavytail.environments.base import BLOCK
+from heavytail.environments.base import BLOCK, check_dealt, own_part
 from heavytail.environments.noise import Noise, Scaled
 from heavytail.experiments.limits import check_memory, check_work
 from heavytail.experiments.setting import RECORD, Setting, build
@@ -30,6 +30,7 @@ from heavytail.experiments.unit import CHUNK
 from heavytail.links import LINKS, hint
 from heavytail.policies import PackedPolicy, Policy
 from heavytail.policies.build import find
+from heavytail.policies.core.own import failure, imported
 
 __all__ = ["Asked", "Choice", "read"]
 
@@ -40,19 +41,8 @@ Built = TypeVar("Built")
 MOST_DOTS = 10_000  # in a line
 POLICY = {"policy", "name", "options", "grid"}
 LINK = {"theta_bound": 1.0, "base": 0.0, "outliers": 0.0, "factor": 1000.0}  # with a link alone
-WORLD = {
-    "name",
-    "title",
-    "dim",
-    "arms",
-    "offered",
-    "noise",
-    "skew",
-    "link",
-    "order",
-    "scale",
-    *LINK,
-}
+OURS = {"dim", "arms", "offered", "noise", "skew", "link", *LINK}  # of worlds of the library
+WORLD = {"name", "title", "kind", "options", "order", "scale", *OURS}
 
 
 @dataclass(frozen=True)
@@ -163,7 +153,7 @@ def _check_size(asked: Asked, jobs: int | None) -> None:
     for place, world in enumerate(asked.worlds):
         check_memory(
             f"{asked.path}: worlds[{place}] with rounds = {asked.rounds:,}, dim = {world.dim:,} "
-            f"and arms = {world.arms:,}",
+            f"and arms = {world.arm_count:,}",
             results + _policies_take(asked, world) + at_once * _trial_takes(asked, world),
             "Lower those, or run fewer trials at once by --jobs.",
         )
@@ -180,8 +170,8 @@ def _policies_take(asked: Asked, world: Setting) -> int:
 def _trial_takes(asked: Asked, world: Setting) -> int:
     """Numbers, at least, of the longest trial in a world: regret, arms, offers and a history."""
     keeps = any(find(choice.policy).info.storage == "O(t)" for choice in asked.policies)
-    offers = 0 if world.offered is None else 2 * BLOCK * world.arms
-    return (2 + keeps * world.dim) * asked.rounds + 2 * world.arms * world.dim + offers
+    offers = 0 if world.offered is None else 2 * BLOCK * world.arm_count
+    return (2 + keeps * world.dim) * asked.rounds + 2 * world.arm_count * world.dim + offers
 
 
 def _try_all(asked: Asked) -> None:
@@ -213,6 +203,8 @@ def _policy(keys: _Keys) -> Choice:
 
 
 def _world(keys: _Keys) -> Setting:
+    if "kind" in keys.raw:
+        return _own_world(keys)
     name = keys.text("name")
     skew = keys.choice("skew", SKEWS)
     link = keys.choice("link", LINKS, hint(keys.raw.get("link")))
@@ -222,25 +214,71 @@ def _world(keys: _Keys) -> Setting:
             keys.fail(key, right, keys.raw[key])
     own = bool(link or skew) and "noise" not in keys.raw
     noise = None if own else _noise(keys, keys.table("noise"))
-    order = keys.number("order", 2.0 if link else ...)
-    scale = keys.number("scale", None)
     world = Setting(
         name=name,
         title=keys.text("title", name),
         group="own",
         noise=noise,
-        order=order,
-        scale=scale,
+        order=keys.number("order", 2.0 if link else ...),
+        scale=keys.number("scale", None),
         dim=keys.count("dim", 2),
-        arms=keys.count("arms", 50),
+        arms=_arms(keys, plain=bool(link or skew)),
         offered=keys.count("offered", None),
         skew=skew,
         link=link,
         **{key: keys.number(key, default) for key, default in LINK.items()},
     )
-    keys.trying("link" if link else "offered", lambda: world.environment, named=True)
-    keys.trying("order" if scale is None else "scale", lambda: world.tail(uses_scale=True))
+    return _tried(keys, world, "link" if link else "offered")
+
+
+def _own_world(keys: _Keys) -> Setting:
+    """A world whose class is the user's."""
+    for key in OURS & set(keys.raw):
+        keys.fail(key, "left out with a kind, which is built from its options", keys.raw[key])
+    name, path, options = keys.text("name"), keys.text("kind"), keys.table("options")
+    world = Setting(
+        name=name,
+        title=keys.text("title", name),
+        group="own",
+        noise=None,
+        order=keys.number("order"),
+        scale=keys.number("scale", None),
+        kind=path,
+        options=options,
+    )
+    built = _own(keys, "kind", path, Environment, "world", options)  # type: ignore[type-abstract]
+    arms = getattr(built, "arms", 50)
+    world = dataclasses.replace(
+        world,
+        dim=keys.trying("kind", lambda: built.dim, own=built),
+        arms=arms if isinstance(arms, int) else 50,
+    )
+    return _tried(keys, world, "kind")
+
+
+def _tried(keys: _Keys, world: Setting, key: str) -> Setting:
+    """The world, once it has been built, dealt a round and said how large its noise is."""
+    environment = keys.trying(key, lambda: world.environment, named=True)
+    place = {"noise": "noise", "arm_set": "arms"}
+    own = own_part(environment)
+    where = next((k for a, k in place.items() if getattr(environment, a, 0) is own), key)
+    keys.trying(where, lambda: check_dealt(environment))
+    stated = "order" if world.scale is None and not world.kind else "scale"
+    keys.trying(stated, lambda: world.tail(uses_scale=True), own=own)
     return world
+
+
+def _arms(keys: _Keys, *, plain: bool) -> int | ArmSet:
+    """The number of arms, or arms whose class is the user's."""
+    table = keys.raw.get("arms")
+    if not isinstance(table, dict):
+        return int(keys.count("arms", 50))
+    if plain:
+        keys.fail("arms", "a whole number in a world with a skew or a link", table)
+    options = {key: value for key, value in table.items() if key != "kind"}
+    if ":" not in str(table.get("kind")):
+        keys.fail("arms.kind", 'the import path of an ArmSet, "module:Class"', table.get("kind"))
+    return _own(keys, "arms", str(table["kind"]), ArmSet, "arm set", options)  # type: ignore[type-abstract]
 
 
 def _noise(keys: _Keys, table: dict[str, Any]) -> Noise:
@@ -250,17 +288,39 @@ def _noise(keys: _Keys, table: dict[str, Any]) -> Noise:
         if isinstance(kind, type) and issubclass(kind, Noise) and kind not in (Noise, Scaled)
     }
     kind = str(table.get("kind"))
-    if kind not in kinds:
-        keys.fail("noise.kind", f"one of {', '.join(sorted(kinds))}", table.get("kind"))
     numbers = {key: value for key, value in table.items() if key not in ("kind", "spread")}
-    known = [f.name for f in dataclasses.fields(kinds[kind])]  # type: ignore[arg-type]
-    for key in numbers:
-        if key not in known:
-            keys.fail(f"noise.{key}", f"one of {', '.join([*known, 'spread'])}", key)
-    made: Noise = keys.trying("noise", lambda: kinds[kind](**numbers))
+    if ":" in kind:
+        made: Noise = _own(keys, "noise", kind, Noise, "noise", numbers)  # type: ignore[type-abstract]
+    else:
+        if kind not in kinds:
+            right = f"one of {', '.join(sorted(kinds))}, or module:Class"
+            keys.fail("noise.kind", right, table.get("kind"))
+        known = [f.name for f in dataclasses.fields(kinds[kind])]  # type: ignore[arg-type]
+        for key in numbers:
+            if key not in known:
+                keys.fail(f"noise.{key}", f"one of {', '.join([*known, 'spread'])}", key)
+        made = keys.trying("noise", lambda: kinds[kind](**numbers))
     if "spread" in table:
         made = keys.trying("noise.spread", lambda: Scaled(made, table["spread"]))
     return made
+
+
+def _own(
+    keys: _Keys, key: str, path: str, base: type[Built], noun: str, options: dict[str, Any]
+) -> Built:
+    """Build an object of a user's class; what the class does not take is refused by name."""
+    kind = keys.trying(key, lambda: imported(path, base, noun))
+    if inspect.isabstract(kind):
+        missing = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
+        keys.fail(key, f"a class that defines {missing}", path)
+    parameters = inspect.signature(kind).parameters
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        for name in options:
+            if name not in parameters:
+                accepted = ", ".join(parameters) or "nothing"
+                inside = "options" if key == "kind" else key
+                keys.fail(f"{inside}.{name}", f"left out: {path} takes {accepted}", options[name])
+    return keys.trying(key, lambda: kind(**options), own=kind)
 
 
 class _Keys:
@@ -277,12 +337,23 @@ class _Keys:
         problem = f"{self.file}: {where} must be {right}; got {shown(got)}."
         raise ValueError(f"{problem} {hint}" if hint else problem)
 
-    def trying(self, key: str, build: Callable[[], Built], *, named: bool = False) -> Built:
+    def trying(
+        self, key: str, build: Callable[[], Built], *, named: bool = False, own: object = None
+    ) -> Built:
         """Return what ``build`` makes. An error is reported under ``key``, or, if ``named``, under
-        the key that its message begins with: "LinkBandit.outliers must ...".
+        the key that its message begins with: "LinkBandit.outliers must ...". Where code of the
+        user's runs, the ``own`` object or class, its line is said of any other error.
         """
         try:
-            return build()
+            try:
+                return build()
+            except (TypeError, ValueError):
+                raise
+            except (Exception, SystemExit) as error:
+                if own is None:
+                    raise
+                name = own.__name__ if isinstance(own, type) else type(own).__name__
+                raise failure(name, error) from error
         except (TypeError, ValueError) as error:
             argument = re.match(r"\w+\.(\w+) ", str(error))
             if named and argument and argument[1] in self.known:

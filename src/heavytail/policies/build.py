@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 
 from heavytail._lazy import nearest
-from heavytail._validate import printable, shown
+from heavytail._validate import shown
 from heavytail.policies import _table
-from heavytail.policies.core.own import failure, is_own
+from heavytail.policies.core.own import failure, imported, is_own
 from heavytail.policies.core.policy import Policy
 from heavytail.tails import MomentBound
 
@@ -72,19 +71,8 @@ def find(name: str) -> type[Policy]:
 
 
 def _imported(path: str) -> type[Policy]:
-    module, _, name = path.partition(":")
-    try:
-        kind = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(
-            f"no policy is found at {shown(path)} ({printable(str(error))}); it must be "
-            "module:Class, importable from the current folder (of heavytail run, from beside its "
-            "file) or installed."
-        ) from None
-    except (Exception, SystemExit) as error:
-        raise failure(f"the import of {shown(path)}", error) from error
-    if not (isinstance(kind, type) and issubclass(kind, Policy)):
-        raise ValueError(f"{shown(path)} is {shown(kind)}, not a subclass of heavytail.Policy.")
+    kind = imported(path, Policy, "policy")  # type: ignore[type-abstract]
+    kind._check_described()
     return kind
 
 

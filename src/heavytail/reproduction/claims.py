@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -74,7 +75,7 @@ def _asks(
     whose, other = _whose(mine, variant), _whose(other, others)
     question = f"{side.__name__.replace('_', ' ')} {number:g}"
     text = f"{name}: {whose} / {other} {interval:.2f}, {question}"
-    return Part(text, side(interval, number), name, met_at)
+    return Part(text, side(interval, number), name, met_at, interval, question)
 
 
 def _whose(policy: str, variant: str) -> str:
@@ -103,14 +104,15 @@ def _c2(r: Mapping[Key, Any]) -> list[Part]:
     parts = []
     for noise, solver in itertools.product(NOISES, SOLVERS):
         text, met = f"{noise}, {solver}: not run", None
+        times: Interval | float = math.nan
         if ("speedup", noise, solver) in r:
-            value = r["speedup", noise, solver]["ratio"]
-            text, met = f"{noise}, {solver}: {value:.3g} times, one episode", value > SPEED_CLAIM
+            times = float(r["speedup", noise, solver]["ratio"])
+            text, met = f"{noise}, {solver}: {times:.3g} times, one episode", times > SPEED_CLAIM
         elif solver in IN_TURNS:
             seconds = r["cost", noise]
             times = median_ratio(seconds[f"{HEAVY} ({solver})"], seconds[HVT])
             text, met = f"{noise}, {solver}: {times:.3g} times", above(times, SPEED_CLAIM)
-        parts.append(Part(text, met, noise))
+        parts.append(Part(text, met, noise, number=times, rule=f"above {SPEED_CLAIM:g}"))
     return parts
 
 
@@ -119,10 +121,12 @@ def _c3(r: Mapping[Key, Any]) -> list[Part]:
     for name in (OFUL, CRTM, CRMM):
         share = median_ratio(r["cost", name].seconds, r["cost", HVT].seconds)
         met = both(below(share, 1.0), at_least(share, 1.0 / SAME_ORDER))
-        parts.append(Part(f"{name} takes {share:.2f} of Hvt-UCB's time", met))
+        rule, text = f"1/{SAME_ORDER:g} to 1", f"{name} takes {share:.2f} of Hvt-UCB's time"
+        parts.append(Part(text, met, number=share, rule=rule))
     for name in (OFUL, CRTM):
         share = median_ratio(r["cost", CRMM].seconds, r["cost", name].seconds)
-        parts.append(Part(f"CRMM takes {share:.2f} of {name}'s time", below(share, 1.0)))
+        text, met = f"CRMM takes {share:.2f} of {name}'s time", below(share, 1.0)
+        parts.append(Part(text, met, number=share, rule="below 1"))
     return parts
 
 
@@ -141,7 +145,7 @@ def _c5(r: Mapping[Key, Any]) -> list[Part]:
     again = worse.met_at if share >= OVER else None
     return [
         _asks(r, "gaussian", HVT, OFUL, up_to, COMPARABLE),
-        Part(text, both(worse.met, share >= OVER), worse.world, again),
+        Part(text, both(worse.met, share >= OVER), worse.world, again, worse.number, worse.rule),
     ]
 
 
@@ -173,14 +177,21 @@ def _c9(r: Mapping[Key, Any]) -> list[Part]:
         newton = r["cost", name]
         flat = newton.time_slope <= FLAT and abs(newton.bytes_slope) < 1e-9
         parts.append(
-            Part(f"{name}: time t^{newton.time_slope:.2f}, state t^{newton.bytes_slope:.2f}", flat)
+            Part(
+                f"{name}: time t^{newton.time_slope:.2f}, state t^{newton.bytes_slope:.2f}",
+                flat,
+                number=newton.time_slope,
+                rule=f"up to {FLAT}",
+            )
         )
     newton = r["cost", NEWTON]
     text = f"{NEWTON}: time t^{newton.time_slope:.2f}, state t^{newton.bytes_slope:.2f}"
-    parts.append(Part(text, newton.time_slope >= GROWS and newton.bytes_slope >= GROWS))
+    met = newton.time_slope >= GROWS and newton.bytes_slope >= GROWS
+    parts.append(Part(text, met, number=newton.time_slope, rule=f"at least {GROWS}"))
     for name, least, most in (("TOFU", GROWS, 2.0), ("MENU", -1.0, FLAT)):
         slope = r["cost", name].time_slope
-        parts.append(Part(f"{name}: time t^{slope:.2f}", least <= slope <= most))
+        text, rule = f"{name}: time t^{slope:.2f}", f"{least} to {most}"
+        parts.append(Part(text, least <= slope <= most, number=slope, rule=rule))
     return parts
 
 
@@ -189,7 +200,8 @@ def _c10(r: Mapping[Key, Any], variant: str = "theory") -> list[Part]:
     for name in TRUE_NU:
         share = r["coverage", name, variant]
         text = f"{name}: {share.covered} of {share.trials} trials (at least {share.least:.4f})"
-        parts.append(Part(text, share.agrees))
+        covered, rule = share.covered / share.trials, f"at least {share.least:.4f}"
+        parts.append(Part(text, share.agrees, number=covered, rule=rule))
     return parts
 
 
@@ -211,15 +223,17 @@ def _growth(runs: tuple[Key, ...], r: Mapping[Key, Any]) -> list[Part]:
     for name, run in itertools.product(ENVIRONMENTS, runs):
         power, exponent = r["horizon", name, *run]
         text = f"{name}, {label(run)}: T^{power:.2f}, bound {exponent:.2f}"
-        parts.append(Part(text, up_to(power, exponent + SLACK)))
+        bound = exponent + SLACK
+        rule = f"up to {bound:.4g}"
+        parts.append(Part(text, up_to(power, bound), number=power, rule=rule))
     for run in runs:
         power, late, last = r["noise-level", *run]
         text = f"{label(run)}: regret above that without noise ~ noise^{power:.2f}"
         # Not a number where noise costs nothing: then there is nothing to judge.
         met = None if np.isnan(power.value) else at_least(power, LINEAR)
-        parts.append(Part(text, met))
+        parts.append(Part(text, met, number=power, rule=f"at least {LINEAR}"))
         text = f"{label(run)}, no noise: {last:.3g}, {late:.1%} of it in the second half"
-        parts.append(Part(text, late <= LATE))
+        parts.append(Part(text, late <= LATE, number=late, rule=f"up to {LATE}"))
     return parts
 
 

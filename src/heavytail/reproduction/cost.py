@@ -225,7 +225,7 @@ def _figure(costs: list[Cost]) -> Figure:
     axis.set(
         xscale="log",
         yscale="log",
-        xlabel="t",
+        xlabel="round, t",
         ylabel="time per round, microseconds",
         title="Student t",
     )

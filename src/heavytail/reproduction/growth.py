@@ -104,7 +104,7 @@ def _horizon(request: Request, results: Mapping[Key, Trials]) -> Section:
             label = plots.label(run, points[0].arguments["policy"])
             rows.append((name, label, f"{grown:.2f}", f"{1 / order:.3f}"))
             axis.plot(T, regret.mean(axis=0), **{"marker": ".", **plots.look(run)})
-        axis.set(xscale="log", yscale="log", xlabel="T")
+        axis.set(xscale="log", yscale="log", xlabel="rounds, T")
         axis.set_title(name, fontsize=9)
     axes[0].set_ylabel("regret")
     lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}

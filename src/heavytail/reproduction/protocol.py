@@ -144,7 +144,7 @@ def built(name: str, variant: str, setting: Setting, rounds: int, tuned: Tuned) 
     """A policy in a variant; None where it is to be tuned and no multipliers are recorded."""
     options = options_of(name, variant)
     if variant == "sharp":
-        options["theta_bound"] = setting.environment.theta_bound
+        options["theta_bound"] = setting.theta_bound
     if variant == "tuned":
         chosen = tuned.options(setting.tuned_as, name)
         if chosen is None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from heavytail.experiments import plots
 from heavytail.experiments.claim import both, up_to
-from heavytail.experiments.experiment import Experiment, Plan, Request, Section, Table
+from heavytail.experiments.experiment import Bold, Experiment, Plan, Request, Section, Table
 from heavytail.experiments.setting import Setting, page, trial_units
 from heavytail.experiments.stats import Interval, ratio
 from heavytail.experiments.tune import APART, Point, Tuned
@@ -42,6 +42,12 @@ _FIGURES = {  # a group of settings and the figure it is in
     "skewed": "regret-skewed",
     "scale": "regret-scale",
     "arms": "regret-arms",
+}
+_PAPERS = {  # of a figure, those of the paper
+    "regret-student": "the paper's Figures 1 and 2",
+    "regret-skewed": "the paper's Figure 3",
+    "regret-scale": "the paper's Figure 4",
+    "regret-arms": "the paper's Figure 5",
 }
 BESIDE_HEAVY = 1.1  # untuned Hvt-UCB may cost so much of tuned HEAVY-OFUL
 BESIDE_BEST = 1.25  # ... and of the best tuned baseline
@@ -189,7 +195,9 @@ def figures_section(results: Found) -> Section:
     for name, members in groups.items():
         titles = [setting(member).title for member in members]
         section.figures[name] = _panels(results, members)
-        section.captions[name] = f"Cumulative regret: {'; '.join(titles)}."
+        section.captions[name] = (
+            f"Cumulative regret, with 95 % intervals: {'; '.join(titles)} ({_PAPERS[name]})."
+        )
     return section
 
 
@@ -225,7 +233,7 @@ def ours_section(results: Found) -> Section:
         for key in keys:
             mean, half = runs[key].final.mean(), runs[key]["regret"][:, _half(runs[key])].mean()
             text = f"{mean / play:.0%}, {1.0 - half / mean:.0%}"
-            cells.append(f"**{text}**" if key == best else text)
+            cells.append(Bold(text) if key == best else text)
         rows.append((name, f"{play:,.0f}", *cells))
     any_world = next(iter(here.values()))
     labels = (plots.label(key, any_world[key].arguments["policy"]) for key in keys)

@@ -26,6 +26,7 @@ from heavytail.kernels.reward import Coefficients, earned, shape_of
 from heavytail.kernels.sharp import SHARP
 from heavytail.policies import PackedPolicy, Policy
 from heavytail.policies.core.loops import around
+from heavytail.policies.core.own import is_own
 from heavytail.policies.core.sharp import gram_row
 from heavytail.simulation import counter_world as world
 from heavytail.simulation.counter_world import (
@@ -113,6 +114,8 @@ def describe(policy: Policy, environment: Environment) -> CounterWorld:
         )
     if (
         not isinstance(environment, LinearBandit | SkewedBandit | LinkBandit)
+        or is_own(type(environment))
+        or getattr(environment, "arm_set", None)
         or environment.fresh
         or environment.offered
     ):

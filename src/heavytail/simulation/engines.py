@@ -9,12 +9,13 @@ loop keeps the scores of a policy whose updates are of rank one (see
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from heavytail._typing import FloatArray, IntArray, State
 from heavytail.environments import Block, Environment
+from heavytail.environments.base import own_part
 from heavytail.kernels.counts import paid
 from heavytail.kernels.layout import OK
 from heavytail.kernels.one_pass import admit
@@ -33,8 +34,8 @@ _EVENTS = np.empty((0, 2))
 def episode(
     policy: Policy, environment: Environment, seed: np.random.SeedSequence, rounds: int, engine: str
 ) -> tuple[FloatArray, float]:
-    """Run ``policy`` (it learns) for ``rounds`` rounds; cumulative regret, and seconds without the
-    environment's and the compiler's.
+    """Run ``policy`` (it learns) for ``rounds`` rounds; cumulative regret, and the processor
+    seconds of the thread without the environment's and the compiler's.
 
     The policy's own randomness comes from the seed as well, the same for every policy of a trial.
     """
@@ -42,20 +43,31 @@ def episode(
     play = _compiled(policy, rounds) if engine == "compiled" else None
     regret = np.empty(rounds)
     done, seconds = 0, 0.0
-    for block in environment.blocks(seed, rounds):
+    for block in _dealt(environment, seed, rounds):
         out = regret[done : done + block.length]
         if play is not None and done == 0:
             play(
                 block.first(0), out[:0]
             )  # compile, or load from the cache, before the clock starts
-        start = time.perf_counter()
+        start = time.thread_time()
         if play is None:
             _reference(policy, block, out)
         else:
             play(block, out)
-        seconds += time.perf_counter() - start
+        seconds += time.thread_time() - start
         done += block.length
     return np.cumsum(regret), seconds
+
+
+def _dealt(environment: Environment, seed: np.random.SeedSequence, rounds: int) -> Iterator[Block]:
+    """The blocks of an environment; an error of a user's code in it is said with its line."""
+    try:
+        yield from environment.blocks(seed, rounds)
+    except (Exception, SystemExit) as error:
+        own = own_part(environment)
+        if own is None:
+            raise
+        raise failure(type(own).__name__, error) from error
 
 
 def _reference(policy: Policy, block: Block, regret: FloatArray) -> None:

@@ -59,15 +59,32 @@ def _numbered(
     return place, function(*task)
 
 
+def _unpacked(place: int, call: bytes) -> tuple[int, Any]:
+    """Run a call that was packed elsewhere; what this worker cannot import is an error of it."""
+    import pickle
+
+    try:
+        function, task = pickle.loads(call)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"a worker of the cluster cannot import what it is to run ({error}). Put the module "
+            "where every worker finds it: in the folder that it was started in, on its "
+            "PYTHONPATH, or installed."
+        ) from None
+    return _numbered(place, function, task)
+
+
 def _on_cluster(
     function: Callable[..., Found], tasks: Sequence[tuple[Any, ...]], address: str
 ) -> Iterator[tuple[int, Found]]:
     need("--dask", "distributed", extra="dask")
     from distributed import Client, as_completed
+    from distributed.protocol.pickle import dumps
 
     with Client(address) as client:
         running = as_completed(
-            client.submit(_numbered, place, function, task, pure=False)
+            # Packed: a worker that fails to unpack a plain argument is lost, and nobody is told.
+            client.submit(_unpacked, place, dumps((function, task)), pure=False)
             for place, task in enumerate(tasks)
         )
         try:

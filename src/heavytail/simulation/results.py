@@ -15,7 +15,7 @@ from heavytail._archive import replace
 from heavytail._extras import need
 from heavytail._typing import FloatArray, IntArray
 from heavytail._validate import check_count, printable, shown
-from heavytail._version import __version__
+from heavytail._version import origin
 
 __all__ = ["Results", "Run", "checkpoints"]
 
@@ -37,7 +37,9 @@ def checkpoints(rounds: int, record: int | None) -> IntArray:
 
 @dataclass(frozen=True)
 class Run:
-    """One policy's trials: ``regret`` (trials, checkpoints), cumulative; ``seconds`` (trials,)."""
+    """One policy's trials: ``regret`` (trials, checkpoints), cumulative; ``seconds`` (trials,), the
+    processor time of the thread that played, without the environment's; of a GPU, its own.
+    """
 
     regret: FloatArray
     seconds: FloatArray
@@ -91,11 +93,31 @@ class Results(Mapping[str, Run]):
             )
         return "\n".join(lines)
 
+    def to_pandas(self) -> Any:
+        """A pandas frame with a row for each policy, trial and recorded round: columns ``policy``,
+        ``trial``, ``round``, ``regret`` (cumulative) and ``seconds`` (of the whole trial).
+        """
+        need("Results.to_pandas", "pandas", extra="pandas")
+        import pandas as pd  # type: ignore[import-untyped]
+
+        frames = []
+        for name, run in self.runs.items():
+            trials, marks = run.regret.shape
+            columns = {
+                "policy": name,
+                "trial": np.repeat(np.arange(trials), marks),
+                "round": np.tile(self.rounds, trials),
+                "regret": run.regret.ravel(),
+                "seconds": np.repeat(run.seconds, marks),
+            }
+            frames.append(pd.DataFrame(columns))
+        return pd.concat(frames, ignore_index=True)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write Parquet: one row per (policy, trial); columns policy, trial, seconds, regret.
 
-        A row's regret is a list. The recorded rounds, the settings and the library's version are
-        JSON in the schema's metadata.
+        A row's regret is a list. The recorded rounds, the settings, the library's version and,
+        where it runs from its repository, the commit are JSON in the schema's metadata.
         """
         need("Results.save", "pyarrow", extra="experiments")
         import pyarrow as pa
@@ -117,7 +139,7 @@ class Results(Mapping[str, Run]):
         header = {
             "format": FORMAT,
             "version": VERSION,
-            "library": __version__,
+            **origin(),
             "rounds": self.rounds.tolist(),
             "settings": self.settings,
         }

@@ -1,13 +1,37 @@
-"""Policies of a user's own class: which these are, and what to say where their code fails."""
+"""A user's own classes: how they are imported, and what to say where their code fails."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import traceback
+from typing import TypeVar
 
-from heavytail._validate import printable
+from heavytail._validate import printable, shown
 
-__all__ = ["failure", "is_own", "replaces"]
+__all__ = ["failure", "imported", "is_own", "replaces"]
+
+Kind = TypeVar("Kind")
+
+
+def imported(path: str, base: type[Kind], noun: str) -> type[Kind]:
+    """Import the class at "module:Class", a subclass of ``base``; ``noun`` says what it is."""
+    module, _, name = path.partition(":")
+    try:
+        kind = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"no {noun} is found at {shown(path)} ({printable(str(error))}); it must be "
+            "module:Class, importable from the current folder (of heavytail run, from beside its "
+            "file) or installed."
+        ) from None
+    except (Exception, SystemExit) as error:
+        raise failure(f"the import of {shown(path)}", error) from error
+    if not (isinstance(kind, type) and issubclass(kind, base)):
+        public = {"Noise": "noise.Noise", "Policy": "Policy"}
+        right = f"heavytail.{public.get(base.__name__, f'environments.{base.__name__}')}"
+        raise ValueError(f"{shown(path)} is {shown(kind)}, not a subclass of {right}.")
+    return kind
 
 
 def is_own(kind: type) -> bool:

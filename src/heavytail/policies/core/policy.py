@@ -10,7 +10,7 @@ import inspect
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,6 +49,26 @@ class Policy(Stored, ABC):
     _encoder: Encoder | None = None
     _ledger: Memory | None = None  # what was decided
     _key: int = 0  # of the draws that explore, where the policy draws nothing itself
+
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        cls._check_described()
+        return super().__new__(cls, *args, **kwargs)
+
+    @classmethod
+    def _check_described(cls) -> None:
+        """Refuse a class that lacks its ``name`` or its ``info``, and show how to write them."""
+        lines = {
+            "name": f'    name = "{cls.__name__}"',
+            "info": '    info = ht.policies.Info(method="-", reference="-", regret="-", '
+            'cost="O(1)", storage="O(1)", moment="none")',
+        }
+        lacking = [key for key in lines if not hasattr(cls, key)]
+        if lacking:
+            body = "\n".join(lines[key] for key in lacking)
+            raise TypeError(
+                f"{cls.__name__} has no {' and no '.join(lacking)}. "
+                f"Write in the body of the class:\n{body}"
+            )
 
     def __repr__(self) -> str:
         default = {p.name: p.default for p in inspect.signature(type(self)).parameters.values()}
