@@ -76,11 +76,13 @@ evidence: setup .bench/.ready  ## every recorded number anew, hours in all; ONLY
 	-.bench/bin/pip install --quiet --disable-pip-version-check river
 	-.bench/bin/pip install --quiet --disable-pip-version-check contextualbandits
 	-.bench/bin/pip install --quiet --disable-pip-version-check mabwiser
+	-.bench/bin/pip install --quiet --disable-pip-version-check mypy-extensions pyyaml seaborn tqdm typing-extensions
+	-.bench/bin/pip install --quiet --disable-pip-version-check --no-deps obp
 	@touch $@
 
 lock: setup  ## resolve the versions in pyproject.toml anew
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --extra experiments --extra learn --extra mdp --extra dask --extra serve --extra postgres --extra otel --group dev \
+	$(BIN)/uv pip compile pyproject.toml --extra experiments --extra learn --extra mdp --extra dask --extra serve --extra postgres --extra otel --extra archive --group dev \
 	  --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-annotate --no-header --no-emit-index-url \
 	  --quiet --output-file requirements.lock
 

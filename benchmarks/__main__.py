@@ -27,7 +27,7 @@ def peer(python: Path, name: str, dim: int, arms: int) -> float | str:
     """Microseconds a round, or why there is no number."""
     if not python.exists():
         return "no environment for the peers; run make bench"
-    script = Path(__file__).with_name("peers.py")
+    script = Path(__file__).with_name("peer_rounds.py")
     done = subprocess.run(
         [python, script, name, str(dim), str(arms)], capture_output=True, text=True, timeout=600
     )

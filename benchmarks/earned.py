@@ -193,6 +193,12 @@ WORLDS = {
     "the model alone has prizes of 1 in 100": World(
         "one", (0.1, 0.15, 0.1), 0.3, False, (0.0, 0.01, 0.0)
     ),
+    **{
+        f"unseen prizes of 1 in {round(1 / p):,}, the rule's alone": World(
+            "one", (0.1, 0.15, 0.1), 0.3, True, (p, 0.0, 0.0)
+        )
+        for p in (0.01, 0.001, 0.0001)
+    },
 }
 
 

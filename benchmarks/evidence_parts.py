@@ -170,6 +170,13 @@ PARTS = (
         *("heavytail.decider", "heavytail.encoding"),
     ),
     _prints("real", "docs/howto/randhie.md", 6, "real", *PLAYED),
+    _prints(
+        *("peers", "docs/evidence/peers.md", 20, "peers"),
+        *("benchmarks.peer_players", "benchmarks.peer_worlds"),
+        *(f"heavytail.decider.{name}" for name in ("choosing", "model", "shape")),
+        *("heavytail.encoding", "heavytail.estimators", "heavytail.logs"),
+        *_policies("twin_ucb", "hvt_ucb"),
+    ),
     *(
         Part(
             name,

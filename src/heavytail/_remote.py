@@ -22,6 +22,7 @@ from heavytail.answers import (
     Explained,
     ExplainedOffer,
     ForkChanges,
+    LogLearned,
     ModelChanges,
     ModelView,
     OffersView,
@@ -221,6 +222,13 @@ class RemoteModel(_Model["Client"]):
         """
         self._client._save(self._requests.save_log(), path)
 
+    def learn_log(self, log: str | os.PathLike[str] | bytes) -> LogLearned:
+        """Learn a log of earlier decisions, the path or the bytes of a Parquet file as ``save_log``
+        writes it, before the first decision; returns once it is learned. For a long log set the
+        client's ``patience``.
+        """
+        return self._client._send(self._requests.learn_log(log))
+
     def restore(self, snapshot: int) -> ModelView:
         """Restore a snapshot."""
         return self._client._send(self._requests.restore(snapshot))
@@ -405,6 +413,9 @@ class AsyncRemoteModel(_Model["AsyncClient"]):
 
     async def save_log(self, path: str | os.PathLike[str]) -> None:
         await self._client._save(self._requests.save_log(), path)
+
+    async def learn_log(self, log: str | os.PathLike[str] | bytes) -> LogLearned:
+        return await self._client._send(self._requests.learn_log(log))
 
     async def restore(self, snapshot: int) -> ModelView:
         return await self._client._send(self._requests.restore(snapshot))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, Required, TypedDict, TypeVar, Unpack
 from urllib.parse import urlencode
 
@@ -20,6 +21,7 @@ from heavytail.answers import (
     Earned,
     ForkChanges,
     KeyView,
+    LogLearned,
     ModelChanges,
     ModelView,
     OffersView,
@@ -261,6 +263,12 @@ class ModelRequests:
         """Fetch the log."""
         return Request("GET", f"{self.path}/log", _nothing)
 
+    def learn_log(self, log: str | os.PathLike[str] | bytes) -> Request[LogLearned]:
+        """Learn a log."""
+        body = log if isinstance(log, bytes) else Path(log).read_bytes()
+        head = {"Content-Type": "application/vnd.apache.parquet"}
+        return Request("POST", f"{self.path}/log", _as_it_is, body, head)
+
     def restore(self, snapshot: int) -> Request[ModelView]:
         """Restore a snapshot."""
         return Request(
@@ -273,9 +281,9 @@ class ModelRequests:
         return Request("POST", f"{self.path}/fork", lambda _: twin, body, safe=False)
 
     def promote(self, other: str) -> Request[ModelView]:
-        """Let another model take over the name; a second time would undo it."""
+        """Let another model take over the name; a second request would undo it."""
         body = {"model": named("model", other)}
-        return Request("POST", f"{self.path}/promote", _as_it_is, body, safe=False)
+        return Request("POST", f"{self.path}/promote", _as_it_is, body, _key())
 
     def offers(self) -> Request[OffersView]:
         """The offers that may be chosen."""

@@ -25,6 +25,7 @@ __all__ = [
     "ExplainedOffer",
     "ForkChanges",
     "KeyView",
+    "LogLearned",
     "ModelChanges",
     "ModelSpec",
     "ModelView",
@@ -137,6 +138,7 @@ class Diagnostics(TypedDict, total=False):
     Attributes:
         faults: errors of the model that the service worked around, in words.
         refused: rewards that the policy refused to learn.
+        refusals: which of them, and why, a sentence for each reason.
         staleness: average number of outcomes by which decisions lag behind.
     """
 
@@ -152,6 +154,7 @@ class Diagnostics(TypedDict, total=False):
     advice: list[str]
     faults: list[str]
     refused: int
+    refusals: list[str]
     staleness: float
 
 
@@ -175,6 +178,7 @@ class ModelView(TypedDict):
             those of its log, and ``dim`` and ``spec`` may be unknown.
         learning: how much of another model's log it has learned; None once it has learned it.
         split: whether other models share the decisions of its name.
+        archived: rows of its log that are in the archive.
     """
 
     name: str
@@ -193,6 +197,7 @@ class ModelView(TypedDict):
     offers: dict[str, OfferView] | None
     learning: Progress | None
     split: bool
+    archived: int
 
 
 class Progress(TypedDict):
@@ -463,6 +468,15 @@ class SnapshotView(TypedDict):
     version: int
     time: float
     note: str
+
+
+class LogLearned(TypedDict):
+    """A log that a model began with: SHA-256 of its file, and what of it was learned and left out,
+    in words.
+    """
+
+    file: str
+    sentences: list[str]
 
 
 @dataclass(frozen=True)

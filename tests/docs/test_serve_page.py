@@ -99,6 +99,25 @@ def curl(http, line):
     return answer
 
 
+def test_a_model_begins_with_a_log_as_the_page_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    policy = ht.TwinUCB(3)
+    with ht.DecisionLog("log") as log:
+        for reward in (1.0, 2.0):
+            decision = policy.decide(ARMS)
+            log.decided(decision, ARMS)
+            log.rewarded(decision, reward)
+        log.export("log.parquet")
+    (calls,), (code,) = (blocks("Begin with a log", kind) for kind in ("console", "python"))
+    first, second = (line for line in calls.splitlines() if line.startswith("$"))
+    with serving(tmp_path / "store") as http:
+        assert [curl(http, line).status_code for line in (first, second, second)] == [201, 201, 200]
+        learner = ht.Client("http://127.0.0.1:8080", http=http)
+        names = {"client": learner}
+        exec(code, names)
+        assert names["learner"].describe()["rounds"] == 2
+
+
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

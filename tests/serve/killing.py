@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import os
 import random
+import re
 import secrets
 import signal
 import socket
@@ -99,13 +100,17 @@ def retry(
     return None
 
 
-def play(urls: list[str], seen: Seen, stop: threading.Event, seed: int) -> None:
-    """Decide and reward, out of order, in ones and in batches, again and again until answered."""
+def play(
+    urls: list[str], seen: Seen, stop: threading.Event, seed: int, *, offers: bool = True
+) -> None:
+    """Decide and reward, out of order, in ones and in batches, again and again until answered; half
+    of the decisions among ``offers`` of the models' own.
+    """
     rng, waiting = random.Random(seed), []
-    name = "shelf" if seed % 4 == 3 else "shop"
+    name = "shelf" if offers and seed % 4 == 3 else "shop"
     with httpx.Client(timeout=60.0) as client:
         while not stop.is_set():
-            key, kept = secrets.token_hex(8), name == "shelf" or rng.random() < 0.5
+            key, kept = secrets.token_hex(8), name == "shelf" or (offers and rng.random() < 0.5)
             many = [
                 {"context": {"segment": "new"}, "unit": rng.randrange(99)}
                 if kept
@@ -155,7 +160,7 @@ def change(urls: list[str], seen: Seen, stop: threading.Event, seed: int) -> Non
             if len(forks) > 12:  # the service goes on with the rest
                 forks.clear()
             act = rng.choice(["fork", "fork", "upload", "promote", "promote", "offers", "shelf",
-                              "settings", "split", "snapshot"])  # fmt: skip
+                              "settings", "split", "snapshot", "restore"])  # fmt: skip
             line, path, verb, kwargs = act, "/shop/promote", "POST", {}
             if act == "fork":
                 new, policy = f"f{number}", rng.choice([None, "HvtUCB", "TwinUCB"])
@@ -171,7 +176,8 @@ def change(urls: list[str], seen: Seen, stop: threading.Event, seed: int) -> Non
                     forks.append((new, False))
             elif act == "promote" and forks:
                 new, _ = forks.pop(rng.randrange(len(forks)))
-                line, kwargs = f"promote {new} to shop", {"json": {"model": new}}
+                line, head = f"promote {new} to shop", {"Idempotency-Key": secrets.token_hex(8)}
+                kwargs = {"json": {"model": new}, "headers": head}
             elif act in ("offers", "shelf"):
                 name = "shop" if act == "offers" else "shelf"
                 line, path, verb = f"offers {name}", f"/{name}/offers", "PATCH"
@@ -186,6 +192,13 @@ def change(urls: list[str], seen: Seen, stop: threading.Event, seed: int) -> Non
                 kwargs = {"json": {"models": {"shop": 0.5, other: 0.5}}}
             elif act == "snapshot":
                 line, path = "snapshot shop", "/shop/snapshots"
+            elif act == "restore":
+                kept = retry(client, urls, stop, "/shop/snapshots", "GET")
+                if kept is None or not kept.json():
+                    continue
+                wanted = rng.choice(kept.json())["snapshot"]
+                line, path = f"restore shop {wanted}", "/shop/restore"
+                kwargs = {"json": {"snapshot": wanted}}
             else:
                 continue
             answer = retry(client, urls, stop, path, verb, **kwargs)
@@ -227,7 +240,9 @@ def check(store: Store, seen: Seen) -> dict[str, int]:
     keys = {token: Token.parse(token).key for token in seen.decided}
     ((count,),) = store.rows("SELECT COUNT(*) FROM decision")
     requests = [bytes(request) for (request,) in store.rows("SELECT request FROM decision")]
-    audit = Counter(what.partition(": {")[0] for (what,) in store.rows("SELECT what FROM audit"))
+    lines = [what for (what,) in store.rows("SELECT what FROM audit")]
+    audit = Counter(re.split(r": (?:\{|request )", what)[0] for what in lines)
+    promoted = [what for what in lines if ": request " in what]
     models = store.models()
     return {
         "decisions": len(seen.decided),
@@ -242,6 +257,7 @@ def check(store: Store, seen: Seen) -> dict[str, int]:
         ),
         "rewards lost": sum(rewarded.get(keys[t]) != r for t, r in seen.rewarded.items()),
         "changes lost": sum((seen.changed - audit).values()),
+        "promotions doubled": len(promoted) - len({*promoted}),
         "decisions invented": sum(request not in seen.sent for request in requests),
         "rewards invented": sum(offered.get(key) != value for key, value in rewarded.items()),
         "tokens doubled": count - len(decided) + len(outcomes) - len(rewarded),

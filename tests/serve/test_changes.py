@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import itertools
 import json
@@ -17,6 +18,8 @@ from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 import heavytail as ht
 from heavytail.ledger.offers import unpacked
 from heavytail.logs.wealth import Wealths, difference
+from heavytail.serve import deciding
+from heavytail.serve.forking import promote
 from heavytail.serve.model import Model
 from heavytail.serve.service import Limits
 from heavytail.serve.splits import Shares, unit_of
@@ -399,6 +402,78 @@ def test_a_promoted_shadow_learns_its_own_rewards_after_those_of_the_old_one(sho
     states = state(shop), state(shop, "b")
     with restarted(where, shop) as again:
         assert (state(again), state(again, "b")) == states
+
+
+def test_a_promotion_that_is_sent_again_is_done_once(shop, where):
+    ok(shop.post(f"{SHOP}/fork", json={"name": "b", "policy": "HvtUCB"}))
+    key, other = {"idempotency-key": "k" * 200}, {"idempotency-key": "other"}
+    send = lambda client, head, name="b": client.post(  # noqa: E731
+        f"{SHOP}/promote", json={"model": name}, headers=head
+    )
+    for _ in range(2):
+        assert ok(send(shop, key))["policy"] == "HvtUCB"
+    assert ok(send(shop, other))["policy"] == "TwinUCB"  # rolled back
+    ok(shop.put("/v1/models/c", json={"dim": 3}))
+    assert code(send(shop, key, "c")) == (409, "key_used")
+    assert code(send(shop, {"idempotency-key": "k" * 201})) == (422, "bad_key")
+    with restarted(where, shop) as again:
+        for head in (key, other, key):  # late, and done before
+            assert ok(send(again, head))["policy"] == "TwinUCB"
+        assert again.delete("/v1/models/b").status_code == 204
+        assert ok(send(again, key))["policy"] == "TwinUCB"
+
+
+def test_two_workers_that_get_one_promotion_do_it_once(pair):
+    one, other = pair
+    ok(one.post(f"{SHOP}/fork", json={"name": "b", "policy": "HvtUCB"}))
+    body, head = {"json": {"model": "b"}}, {"headers": {"idempotency-key": "k"}}
+    for client in pair:
+        assert ok(client.post(f"{SHOP}/promote", **body, **head))["policy"] == "HvtUCB"
+    both = [one.app.state.service, other.app.state.service]
+    calls = [
+        client.portal.start_task_soon(promote, service, "shop", "b", "", "again")
+        for client, service in zip(pair, both, strict=True)
+    ]
+    assert {call.result().policy for call in calls} == {"TwinUCB"}
+
+
+@pytest.mark.parametrize("change", ["promote", "undo", "split", "unsplit"])
+def test_a_request_that_is_sent_again_after_a_change_of_models_is_decided_once(shop, where, change):
+    ok(shop.post(f"{SHOP}/fork", json={"name": "b", "policy": "HvtUCB"}))
+    if change in ("undo", "unsplit"):
+        split(shop, shop=0.0, b=1.0) if change == "unsplit" else ok(
+            shop.post(f"{SHOP}/promote", json={"model": "b"})
+        )
+    bodies, key = [{"arms": ARMS, "unit": unit} for unit in range(3)], {"idempotency-key": "k"}
+    first = ok(shop.post(f"{SHOP}/decisions", json=bodies, headers=key))
+    if change == "split":
+        split(shop, shop=0.0, b=1.0)
+    elif change == "unsplit":
+        shop.delete(f"{SHOP}/split")
+    else:
+        ok(shop.post(f"{SHOP}/promote", json={"model": "b"}))
+    with restarted(where, shop) as again:
+        second = ok(again.post(f"{SHOP}/decisions", json=bodies, headers=key))
+        tokens = [[made["token"] for made in each] for each in (first, second)]
+        assert tokens[0] == tokens[1]
+        counts = [ok(again.get(f"/v1/models/{name}"))["decisions"] for name in ("shop", "b")]
+        assert sorted(counts) == [0, 3]
+        other = [{"arms": ARMS[::-1]}] * 3
+        refused = again.post(f"{SHOP}/decisions", json=other, headers=key)
+        assert code(refused) == (409, "key_used")
+
+
+def test_a_request_that_another_model_answers_meanwhile_is_not_decided_twice(shop, monkeypatch):
+    ok(shop.post(f"{SHOP}/fork", json={"name": "b"}))
+    key = {"idempotency-key": "k"}
+    first = ok(shop.post(f"{SHOP}/decisions", json={"arms": ARMS}, headers=key))
+    ok(shop.post(f"{SHOP}/promote", json={"model": "b"}))
+    with monkeypatch.context() as patch:  # it was not there when the model was looked for
+        patch.setattr(deciding, "_owners", lambda service, numbers, *_: asyncio.sleep(0, numbers))
+        again = shop.post(f"{SHOP}/decisions", json={"arms": ARMS}, headers=key)
+        assert code(again) == (503, "again")
+    again = ok(shop.post(f"{SHOP}/decisions", json={"arms": ARMS}, headers=key))
+    assert again["token"] == first["token"]
 
 
 def test_other_workers_learn_of_new_names(pair):

@@ -10,6 +10,8 @@ from tests.serve.conftest import serving
 from tests.serve.test_service import SHOP, state
 
 import heavytail as ht
+from heavytail.ledger.layout import OutcomeRow
+from heavytail.ledger.offers import packed
 from heavytail.serve import chores, live
 from heavytail.serve.decider_model import DeciderModel
 from heavytail.serve.offering import write_offers
@@ -171,6 +173,43 @@ def test_a_column_that_the_log_does_not_have_is_unknown_in_it(client):
     unknown["missing"] = {**schema["missing"], "size": "refuse"}
     forked = client.post("/v1/models/coded/fork", json={"name": "c", "encoder": unknown}).json()
     assert (forked["rounds"], forked["diagnostics"]["refused"]) == (0, 5)
+    (why,) = forked["diagnostics"]["refusals"]
+    assert why.startswith("5 rewards (numbers 1 to 5) could not be learned: ")
+    assert "size" in why
+
+
+def test_rewards_of_offers_that_nobody_described_are_named_with_what_to_do(client):
+    offers = {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [0.5, 0.5]}
+    client.put(SHOP, json={"dim": 2})
+    for name in ("a", "c", "a", "b"):  # arms of its own, and offers of only some of them
+        body = {"arms": [offers[name]], "ids": [name]}
+        made = client.post(f"{SHOP}/decisions", json=body).json()
+        client.post(f"{SHOP}/rewards", json={"token": made["token"], "reward": 1.0})
+    known = {"offers": {"a": [1.0, 0.0, 0.0], "b": [0.0, 1.0, 0.0]}}
+    service = client.app.state.service
+
+    def inherited(tx):  # as where the parent has offers of another shape
+        return tx.create("other", '{"dim":3}', since=4, origin=1)
+
+    row = client.portal.call(service.commits.do, inherited)
+    content = packed(known["offers"])
+    client.portal.call(service.commits.do, lambda tx: tx.write_catalogue(row.id, content))
+    client.portal.call(service.live.open, row._replace(catalogue=1))
+    found = client.get("/v1/models/other").json()
+    assert (found["rounds"], found["diagnostics"]["refused"]) == (3, 1)
+    (why,) = found["diagnostics"]["refusals"]
+    assert why.startswith("1 reward (number 2) could not be learned: the features of the offer 'c'")
+    assert "Add it to the offers" in why
+
+
+def test_reasons_are_few_however_many_rewards_are_refused(client):
+    client.put(SHOP, json={"dim": 2})
+    model = client.app.state.service.models["shop"]
+    for seq in range(1, 101):
+        model.refuse(OutcomeRow(seq, b"", 0, 0.0, None, b""), f"reason {seq}.")
+    said = client.get(SHOP).json()["diagnostics"]["refusals"]
+    assert len(said) == 11
+    assert said[-1] == "90 rewards (numbers 11 to 100) could not be learned: for other reasons."
 
 
 def test_rewards_of_withdrawn_offers_are_learned_from_a_log_and_again_after_a_restart(
@@ -277,7 +316,7 @@ def test_the_answer_to_a_change_of_offers_has_it_however_long_it_is_learned(
     monkeypatch.setattr(live, "SOON", 0.0)
     learn = DeciderModel.learn
 
-    def slowly(self, outcomes):
+    def slowly(self, outcomes, *reasons):
         time.sleep(0.3)
         learn(self, outcomes)
 

@@ -444,7 +444,11 @@ def test_a_deciders_offers(tmp_path):
         assert ranges["(missing)"] == sum(one["basket"] is None for one in contexts)
         assert sum(ranges.values()) == 120
         assert found["against"]["compared"] > 100
-        assert earned(client, against="always:nobody")["against"]["why"].startswith("nothing to")
+        refused = client.get(f"{SHOP}/earned", params={"against": "always:nome"})
+        assert (refused.status_code, refused.json()["field"]) == (422, "against")
+        assert "No decision offered 'nome'. Did you mean 'none'?" in refused.json()["message"]
+        offers = decider().offers
+        assert all(f"'{name}'" in refused.json()["message"] for name in offers)
 
 
 def test_other_states_of_a_model(shop, tmp_path):
@@ -663,6 +667,28 @@ def test_bounds_are_seldom_false_at_any_look():
     assert false.mean() <= 0.05
 
 
+def test_a_fact_names_what_it_rests_on_and_is_withdrawn_when_a_far_larger_reward_comes():
+    rng, rule = np.random.default_rng(1), folding.Rule("0")
+    arms = rng.choice(3, 5000, p=[0.1, 0.8, 0.1])
+    rewards = (rng.random(5000) < np.array([0.1, 0.3, 0.1])[arms]).astype(float)
+
+    def add(weights, rewards):
+        rule.compare(weights, rewards)
+        rule.counts[0] += len(weights)
+        rule.far = np.maximum(rule.far, [rewards.max(), 0.0])
+        rule.weights.add(np.zeros(len(weights), dtype=np.int64), weights)
+
+    add(np.where(arms == 0, 10.0, 0.0), rewards)
+    stated = uplift(rule, "always:0")
+    assert stated.better is True
+    assert "unless a far larger reward is yet to come" in stated.sentence
+    add(np.array([10.0]), np.array([200.0]))  # of the rule's own offer
+    stated = uplift(rule, "always:0")
+    assert stated.better is None
+    assert stated.low < 0.0
+    assert stated.sentence.startswith("Not decided yet: it earned between")
+
+
 def test_the_command_prints_what_the_service_answers(shop_alone, tmp_path, capsys, monkeypatch):
     from heavytail.cli import main
 
@@ -675,6 +701,8 @@ def test_the_command_prints_what_the_service_answers(shop_alone, tmp_path, capsy
     assert shown.startswith("160 decisions, ")
     assert "offer" in shown
     assert "a uniform draw" in shown
+    assert main(["earned", store, "shop", "--against", "always:nonne"]) == 2
+    assert "Did you mean 'none'?" in capsys.readouterr().err
     assert main(["earned", store, "nobody"]) == 2
     assert main(["earned", store, "shop", "--against", "best"]) == 2
     assert main(["earned", store, "shop", "--key", "x"]) == 2

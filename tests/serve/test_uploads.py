@@ -9,3 +9,4 @@ def test_damaged_and_crafted_files_make_no_model_and_take_no_memory():
     counts, bad = run(files=8)
     assert bad == []
     assert counts[422] > 40
+    assert counts["log 422"] > 4

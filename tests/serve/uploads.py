@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from starlette.testclient import TestClient
 from tests.fuzz.files import Bench
 from tests.serve.conftest import serving
@@ -126,6 +128,7 @@ def run(files: int, seed: int = 0) -> tuple[Counter, list[str]]:
                 rng = np.random.default_rng([seed, number, place])
                 content = bench.crafted(rng) if place else bench.damaged(number, rng)
                 upload(client, content, f"{name} {number} {place}", counts, bad, refused=not place)
+            teach(client, spoilt(number, seed), f"log {number}", counts, bad)
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     counts["MiB of memory"] = grown // 2**20
     if grown > ROOM:
@@ -173,6 +176,38 @@ def upload(
         later = call()
         if later.status_code >= 500:
             bad.append(f"{what}: {later.request.url.path} {later.status_code} {later.text[:200]}")
+
+
+def spoilt(number: int, seed: int) -> bytes:
+    """A log in which some bytes are changed, or of which the end is lost."""
+    rng = np.random.default_rng([seed, number])
+    stream = io.BytesIO()
+    rows = 50
+    columns = {
+        "action": rng.integers(0, 3, rows), "reward": rng.standard_normal(rows),
+        "propensity": np.full(rows, 0.3), "arms": [np.eye(3).tolist()] * rows,
+    }  # fmt: skip
+    pq.write_table(pa.table(columns), stream, write_page_checksum=True)
+    content = bytearray(stream.getvalue())
+    if number % 4 == 0:
+        return bytes(content[: rng.integers(len(content))])
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    first = 4 if number % 2 else footer  # half of the changes are to what describes the rest
+    for place in rng.integers(first, len(content), size=rng.integers(1, 4)):
+        content[place] ^= int(rng.integers(1, 256))
+    return bytes(content)
+
+
+def teach(client: TestClient, content: bytes, what: str, counts: Counter, bad: list[str]) -> None:
+    """Let a new model learn a log; where it is refused, nothing has changed."""
+    path = "/v1/models/taught"
+    client.put(path, json={"dim": 3})
+    answer = client.post(f"{path}/log", content=content)
+    counts[f"log {answer.status_code}"] += 1
+    view = client.get(path).json()
+    if answer.status_code not in (201, 422) or (answer.status_code == 422 and view["rounds"]):
+        bad.append(f"{what}: {answer.status_code} {answer.text[:200]}")
+    client.delete(path)
 
 
 def main() -> int:

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import importlib.util
 import ipaddress
+import json
 import os
 import re
 import signal
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from heavytail.ledger.store import Operation, Store, Transaction
+    from heavytail.serve.archiving import Retention
 
 __all__ = ["add_arguments", "run"]
 
@@ -71,6 +73,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="requests per second that each key may send (0: any number)",
     )
     add(
+        "--keep",
+        metavar="TIME",
+        help="90d, 26w: how long decisions stay in the store once they have their reward; older "
+        "ones go to the archive, where everything that reads the log finds them (for ever)",
+    )
+    add(
+        "--archive",
+        metavar="PATH",
+        help="with --keep: an address of fsspec, such as s3://BUCKET/FOLDER, or a folder, which "
+        "begins in the folder of the store if it is relative (archive)",
+    )
+    add(
         "--new-key",
         metavar="NAME",
         help="create an API key with this name, print it once, and stop; with --scopes",
@@ -107,6 +121,7 @@ def run(args: argparse.Namespace) -> int:
     _check_proxies(args)
     if not _manages_keys(args):
         _check_port(args)
+    args.retention = _retention(args)
     begin = _model(args)
     if args.store is not None:
         _check_keys(args)
@@ -120,6 +135,50 @@ def run(args: argparse.Namespace) -> int:
             return _with_store(args)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _retention(args: argparse.Namespace) -> Retention | None:
+    """How long rows are kept, and where older ones go."""
+    if args.keep is None:
+        if args.archive is not None:
+            raise ValueError("--archive says where old decisions go: pass --keep TIME too.")
+        return None
+    if args.demo:
+        raise ValueError("--demo keeps nothing: leave out --keep.")
+    from heavytail.decider.tokens import span
+    from heavytail.ledger.archive import check_place
+    from heavytail.ledger.opening import is_database
+    from heavytail.serve.archiving import DAY, Retention
+
+    need("heavytail serve --keep", "pyarrow", extra="serve")
+    keep = span("--keep", args.keep)
+    if keep < DAY:
+        raise ValueError(f"--keep must be at least a day, 1d; got {on_one_line(args.keep)}.")
+    of_folder = args.store is None or not is_database(args.store)
+    if args.archive is None and not of_folder:
+        raise ValueError(
+            "--keep: a database has no folder for old decisions. Pass --archive with an address, "
+            "such as s3://BUCKET/FOLDER, or with an absolute folder that all workers share."
+        )
+    place = "archive" if args.archive is None else args.archive
+    try:
+        return Retention(keep, check_place(place, relative=of_folder))
+    except ValueError as error:
+        raise ValueError(f"--archive: {error}") from None
+
+
+def _check_waits(store: Store, retention: Retention) -> None:
+    """Refuse to keep decisions for a shorter time than a model waits for their rewards."""
+    for row in store.models():
+        try:
+            wait = float(json.loads(row.spec).get("wait") or 0.0)
+        except (ValueError, TypeError, AttributeError):  # it is said when it is opened
+            continue
+        if wait > retention.keep:
+            raise ValueError(
+                f"--keep must be at least {wait:g} s, as long as model {row.name!r} waits for "
+                f"rewards; got {retention.keep:g} s."
+            )
 
 
 def _manages_keys(args: argparse.Namespace) -> bool:
@@ -284,6 +343,8 @@ def _run_on(store: Store, args: argparse.Namespace, begin: Operation | None) -> 
         )
     if begin is not None:
         _done(store, begin)
+    if args.retention is not None:
+        _check_waits(store, args.retention)
     if args.workers > 1:
         store.close()  # each worker opens its own
         return _serve_workers(args, local)
@@ -312,7 +373,9 @@ def _serve_alone(store: Store, args: argparse.Namespace, local: bool) -> int:
 
     limits = Limits(rate=args.rate)
     beside = play if args.demo else None
-    app = build(store, local=local, limits=limits, beside=beside, alone=True)
+    app = build(
+        store, local=local, limits=limits, retention=args.retention, beside=beside, alone=True
+    )
     if not store.shared:
         asyncio.run(app.state.service.live.start())  # here a damaged store is one sentence
     server = uvicorn.Server(_config(app, args))
@@ -333,7 +396,10 @@ def _serve_workers(args: argparse.Namespace, local: bool) -> int:
         from heavytail.serve.service import Limits
         from heavytail.serve.workers import Workers
 
-        app = functools.partial(worker, args.store, local=local, limits=Limits(rate=args.rate))
+        app = functools.partial(
+            worker, args.store, local=local, limits=Limits(rate=args.rate),
+            retention=args.retention,
+        )  # fmt: skip
         config = _config(app, args, factory=True, workers=args.workers)
         _announce(args)
         Workers(config, [config.bind_socket()], folder).run()

@@ -26,6 +26,7 @@ SURE: Final = 0.95
 SMALL: Final = 0.25  # of a usual reward is an effect that may be left out
 ENOUGH: Final = 500  # rewards before a column is said not to matter
 MANY: Final = 50  # visits of an offer, or decisions that wait
+NAMES: Final = 0.5  # of the values of a column are different, so that they name visits
 WAITING: Final = 0.5  # of the decisions wait
 LASTS: Final = (100, 400, 1600)  # rewards of an offer that are compared with those before
 CUT: Final = 0.005  # of what the forecast leaves, on each side
@@ -68,7 +69,8 @@ def diagnose(of: Snapshot) -> Diagnosis:
     model = of.model
     drift = model.policy.diagnostics().drift
     advice = [
-        *_about_silence(of), *_about_unknown(of), *_about_texts(of), *_about_exploring(of),
+        *_about_silence(of), *_about_unknown(of), *_about_texts(of), *_about_names(of),
+        *_about_exploring(of),
         *_about_changes(of, drift), *_about_patterns(of), *_about_columns(of), *_about_rewards(of),
     ]  # fmt: skip
     return Diagnosis(
@@ -144,6 +146,21 @@ def _about_texts(of: Snapshot) -> list[str]:
         )
         if kind == CATEGORY and len(texts) > MANY and all(map(looks_like_number, texts))
     ]
+
+
+def _about_names(of: Snapshot) -> list[str]:
+    """Columns that name visits."""
+    said = []
+    for column, name in enumerate(of.contexts.names):
+        places = of.rows.contexts[:, column]
+        places = places[np.isfinite(places)]
+        different = len(np.unique(places))
+        if of.contexts.kinds[column] == CATEGORY and different > max(MANY, NAMES * len(places)):
+            said.append(
+                f"{name} has {different:,} different values in {len(places):,} visits: what is "
+                "learned of one says nothing about the next. Leave it out of context."
+            )
+    return said
 
 
 def _about_exploring(of: Snapshot) -> list[str]:

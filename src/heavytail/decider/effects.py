@@ -246,7 +246,7 @@ def effects(of: Snapshot, column: str | None, level: float) -> Effects:
     policy, n = of.model.forecast, len(of.rows)
     if policy is None or n == 0 or len(of.offers.running) == 0:
         return Effects(level, columns, (), (), rewards, approximate=False)
-    offers = sorted(of.most_shown(MOST_OFFERS))
+    offers = of.most_shown(MOST_OFFERS)
     if of.prices:
         at = np.linspace(0, len(of.offers) - 1, 2 * OF_PRICES + 1)[1::2]
         offers = [int(place) for place in np.unique(at.round())]

@@ -93,6 +93,7 @@ class Report:
         total: of the rewards.
         uncounted: rewards left out of all other figures, as other visits since then still wait to
             be closed: those that bought have their rewards first.
+        logged: rows of logs that are kept, which all figures leave out.
         mean: a visit, over the whole life; None before any reward.
         recent: the mean of the ``kept`` rewards, which the bounds are of.
         kept: the last rewards, at most 16,384 together with those of logs.
@@ -113,6 +114,7 @@ class Report:
     rewards: int
     total: float
     uncounted: int
+    logged: int
     mean: float | None
     recent: float | None
     kept: int
@@ -134,6 +136,11 @@ class Report:
         said = []
         if not self.rewards:
             said.append(f"{counted(self.decisions, 'decision')}, and no reward yet.")
+            if self.logged:
+                said.append(
+                    f"{counted(self.logged, 'row')} of a log, which others decided, taught what "
+                    "effects() and expected() say."
+                )
         elif self.mean is None:
             said.append(
                 f"{counted(self.decisions, 'decision')}, {counted(self.rewards, 'reward')}: "

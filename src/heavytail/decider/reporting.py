@@ -46,6 +46,7 @@ def report(of: Snapshot, against: object, level: float) -> Report:
         rewards=of.came,
         total=of.total,
         uncounted=of.uncounted,
+        logged=int(np.count_nonzero(~of.rows.own)),
         mean=float(total / visits) if visits else None,
         recent=float(np.mean(own.rewards)) if len(own) else None,
         kept=len(own),

@@ -22,7 +22,7 @@ from heavytail.ledger.memory import Memory
 __all__ = ["Tokens", "span"]
 
 WRITTEN: Final = re.compile(r"([0-9a-f]{8})-(0|[1-9][0-9]{0,15})")
-SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(second|minute|hour|day|week)s?")
+SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(seconds?|minutes?|hours?|days?|weeks?|[hdw])")
 SECONDS: Final = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0}
 MOST_CLOSED: Final = 10_000  # closed decisions that are told from rewarded ones
 MOST_RUNS: Final = 1000  # runs that are kept though none of their decisions waits
@@ -123,12 +123,13 @@ def _needed(runs: list[Run], waiting: Iterable[int]) -> list[Run]:
 
 
 def span(where: str, age: object) -> float:
-    """Seconds, from a number of them or from text such as "7 days"."""
+    """Seconds, from a number of them or from text such as "7 days" or "7d"."""
     if isinstance(age, str):
         match = SPAN.fullmatch(age.strip())
         if match is None:
             raise ValueError(
                 f'{where} must be such as "7 days" or "90 minutes", or seconds; got {shown(age)}.'
             )
-        age = float(match[1]) * SECONDS[match[2]]
+        unit = next(unit for unit in SECONDS if unit.startswith(match[2].rstrip("s")))
+        age = float(match[1]) * SECONDS[unit]
     return check_number(where, np.nan if age is None else age, least=0.0)

@@ -17,6 +17,7 @@ __all__ = [
     "TABLES",
     "Activity",
     "DecisionRow",
+    "FileRow",
     "ModelRow",
     "OutcomeRow",
     "columns",
@@ -79,6 +80,11 @@ _SECOND = (  # tables that version 2 added
     """CREATE TABLE earned (
         model INTEGER NOT NULL, part TEXT NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL,
         PRIMARY KEY (model, part))""",
+    """CREATE TABLE archive (
+        model INTEGER NOT NULL, number INTEGER NOT NULL, file TEXT NOT NULL, digest BLOB NOT NULL,
+        first INTEGER NOT NULL, outcomes INTEGER NOT NULL, decisions INTEGER NOT NULL,
+        entries INTEGER NOT NULL, done INTEGER NOT NULL, low BLOB NOT NULL, high BLOB NOT NULL,
+        width INTEGER NOT NULL, PRIMARY KEY (model, number))""",
 )
 ADDED: Final = {1: _FIRST, 2: _SECOND}  # tables by the version that they came with
 FILLED: Final = {  # what an upgrade to a version derives from the tables before
@@ -202,6 +208,48 @@ class OutcomeRow(NamedTuple):
     reward: float
     scale: float | None
     x: bytes
+
+
+class FileRow(NamedTuple):
+    """A file of the archive, :mod:`heavytail.ledger.archive`.
+
+    Attributes:
+        model: whose rows it has.
+        number: of the model's files, from 1 on.
+        file: its address, or its name, which begins in the store's folder if it is relative.
+        digest: SHA-256 of its bytes.
+        first: the number of its first outcome, or of the next where it has none.
+        outcomes: how many it has; its other rows are decisions without an outcome.
+        decisions: how many it has.
+        entries: rows of the file.
+        done: rows that are no longer in the tables, from the first on.
+        low: the least key of its decisions.
+        high: the greatest one.
+        width: number of features of the decision with the least key.
+    """
+
+    model: int
+    number: int
+    file: str
+    digest: bytes
+    first: int
+    outcomes: int
+    decisions: int
+    entries: int
+    done: int
+    low: bytes
+    high: bytes
+    width: int
+
+    @property
+    def last(self) -> int:
+        """The number of its last outcome that is no longer in the tables."""
+        return self.first - 1 + min(self.done, self.outcomes)
+
+    @property
+    def complete(self) -> bool:
+        """Whether none of its rows is in the tables."""
+        return self.done >= self.entries
 
 
 KINDS: Final[dict[type, tuple[Any, ...]]] = {

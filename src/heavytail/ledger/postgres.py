@@ -18,6 +18,7 @@ from typing import Any
 import psycopg
 from psycopg import conninfo, errors
 
+from heavytail.ledger.archive import Archive
 from heavytail.ledger.store import Conflict, Store, StoreError
 
 __all__ = ["PostgresStore"]
@@ -76,6 +77,7 @@ class PostgresStore(Store):
         except psycopg.Error:  # whose words may hold a part of the password
             raise StoreError(UNREADABLE) from None
         self._original = address
+        self.archive = Archive(None)
         self.name = f"{parts.get('host', 'localhost')}/{parts.get('dbname', '')}"
         self._db: psycopg.Connection[Any] | None = None
         self._leads: set[int] = set()
@@ -181,6 +183,7 @@ class PostgresStore(Store):
     @contextlib.contextmanager
     def reader(self) -> Iterator[Store]:
         other = PostgresStore(self._original)
+        other.archive = self.archive
         try:
             yield other
         finally:

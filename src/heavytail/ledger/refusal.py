@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Conflict", "InUse", "Refusal", "StoreError"]
+__all__ = ["ArchiveError", "Conflict", "InArchive", "InUse", "Refusal", "StoreError"]
 
 
 class Refusal(Exception):
@@ -40,3 +40,11 @@ class InUse(StoreError, BlockingIOError):
 
 class Conflict(StoreError):
     """Another process wrote first. A retry sees its changes."""
+
+
+class ArchiveError(StoreError):
+    """A file of the archive cannot be read or written. The store itself can."""
+
+
+class InArchive(StoreError):
+    """The rows are in the archive, which this connection must not wait for: a reader must."""

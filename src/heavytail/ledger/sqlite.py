@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from heavytail._locking import BUSY, hold, opened
+from heavytail.ledger.archive import Archive
 from heavytail.ledger.layout import FILE, LAYOUT, tables_of
 from heavytail.ledger.refusal import InUse, StoreError
 from heavytail.ledger.store import Store
@@ -55,6 +56,7 @@ class SQLiteStore(Store):
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         self.file = self.folder / FILE
+        self.archive = Archive(self.folder)
         self._open: list[Callable[[], object]] = []  # what has to be closed, last first
         self._typical = 0.0  # seconds of a commit
         self._commits = -1  # not counted yet
@@ -234,8 +236,11 @@ class SQLiteStore(Store):
             finally:
                 self.group = group
 
-    def reader(self) -> contextlib.AbstractContextManager[Store]:
-        return self.reading(self.folder, checked=False)
+    @contextlib.contextmanager
+    def reader(self) -> Iterator[Store]:
+        with self.reading(self.folder, checked=False) as other:
+            other.archive = self.archive
+            yield other
 
     @classmethod
     @contextlib.contextmanager
@@ -243,6 +248,7 @@ class SQLiteStore(Store):
         """The store of a folder, read-only, while another process may write to it."""
         other = object.__new__(cls)
         other.folder = Path(folder)
+        other.archive = Archive(other.folder)
         path = other.file = other.folder / FILE
         try:
             witness = (other.folder / WITNESS).read_bytes() if checked else b""

@@ -14,10 +14,11 @@ import math
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from heavytail.ledger.archive import Archive, Entry
 from heavytail.ledger.layout import (
     ADDED,
     CHANGE,
@@ -27,20 +28,31 @@ from heavytail.ledger.layout import (
     TABLES,
     Activity,
     DecisionRow,
+    FileRow,
     ModelRow,
     OutcomeRow,
     columns,
     tables_of,
 )
-from heavytail.ledger.refusal import Conflict, Refusal, StoreError
+from heavytail.ledger.refusal import Conflict, InArchive, Refusal, StoreError
 
-__all__ = ["Conflict", "Lookup", "Operation", "Store", "StoreError", "Transaction", "as_bytes"]
+__all__ = [
+    "ARCHIVED",
+    "Conflict",
+    "Lookup",
+    "Operation",
+    "Store",
+    "StoreError",
+    "Transaction",
+    "as_bytes",
+]
 
 KEPT = 3  # automatic snapshots per model
 PIECE = 8 * 2**20  # bytes of a log that are read at a time
 TRIES = 5  # of a commit that another process was in the way of
 SCANNED = 1000  # decisions that are looked at for one that waits
 TOGETHER = 500  # rows that are looked up in one query
+ARCHIVED = "The decision was given up so long ago that it is archived; its reward came too late."
 
 
 Result = TypeVar("Result")
@@ -59,9 +71,10 @@ TYPES = {  # of what is read of a model
 }
 MODELS = (  # tables with rows of a model
     "decision", "outcome", "snapshot", "tally", "origin", "catalogue", "activity", "recent",
-    "settled", "earned",
+    "settled", "earned", "archive",
 )  # fmt: skip
 OUTCOME = f"SELECT {', '.join(OutcomeRow._fields)} FROM outcome"
+FILE = f"SELECT {', '.join(FileRow._fields)} FROM archive"
 
 
 @dataclass(frozen=True)
@@ -96,6 +109,8 @@ class Store(ABC):
     alone = ""  # ends a SELECT of rows that nobody else may use before the commit
     group = 1  # commits that are forced to the disk at once, where a store can
     version = LAYOUT  # of its tables
+    patient = True  # whether reads may wait for files of the archive; if not, they raise InArchive
+    archive: Archive  # which the readers share
 
     @abstractmethod
     def rows(self, sql: str, *values: object) -> list[Any]:
@@ -253,15 +268,74 @@ class Store(ABC):
         return [ModelRow(*row) for row in self.rows(sql, *values)]
 
     def latest(self, model: int, skip: int = 0) -> bytes:
-        """The greatest key of a model's decisions except the last ``skip``; empty if none."""
+        """The greatest key of a model's decisions except the last ``skip``; empty if none. With
+        ``skip`` the archive does not count.
+        """
         sql = "SELECT key FROM decision WHERE model = ? ORDER BY key DESC LIMIT 1 OFFSET ?"
-        rows = self.rows(sql, model, skip)
-        return as_bytes(rows[0][0]) if rows else b""
+        if skip or self.version < 2:
+            rows = self.rows(sql, model, skip)
+        else:
+            high = "SELECT high FROM archive WHERE model = ? ORDER BY high DESC LIMIT 1"
+            (both,) = self.rows(f"SELECT ({sql}), ({high})", model, skip, model)
+            rows = [(key,) for key in both]
+        return max((as_bytes(key) for (key,) in rows), default=b"")
+
+    # What was moved to the archive between two queries is there in the second: so tables are read
+    # first, and a row that is in both counts once.
+
+    def files(self, model: int) -> list[FileRow]:
+        """The files of a model in the archive, in order."""
+        if self.version < 2:
+            return []
+        rows = self.rows(f"{FILE} WHERE model = ? ORDER BY number", model)
+        files = [FileRow(*row) for row in rows]
+        return [
+            file._replace(
+                digest=as_bytes(file.digest), low=as_bytes(file.low), high=as_bytes(file.high)
+            )
+            for file in files
+        ]
+
+    def archived(self) -> dict[int, int]:
+        """The number of rows in the archive, by model."""
+        sql = "SELECT model, SUM(done) FROM archive GROUP BY model"
+        return {model: int(done) for model, done in self.rows(sql)}
+
+    def _readable(self, files: list[FileRow]) -> list[FileRow]:
+        """The same files, which are about to be read."""
+        if files and not self.patient:
+            raise InArchive("rows of the archive are read by a reader of the store.")
+        return files
+
+    def _before(self, model: int, after: int, rows: Sequence[Any], limit: int) -> list[Entry]:
+        """The outcomes behind number ``after`` that the archive has, and not ``rows``, whose first
+        columns are the numbers that the tables have.
+        """
+        if rows and rows[0][0] <= after + 1:
+            return []
+        files = self._readable([file for file in self.files(model) if file.last > after])
+        entries = self.archive.outcomes(files, after, limit)
+        return [each for each in entries if not rows or int(each.seq or 0) < rows[0][0]]
+
+    def _among(self, model: int, after: bytes, upto: bytes | None, limit: int) -> list[Entry]:
+        """The decisions between two keys that the archive has, in order."""
+        files = self._readable(
+            [
+                file
+                for file in self.files(model)
+                if file.decisions and file.high > after and (upto is None or file.low <= upto)
+            ]
+        )
+        return self.archive.decisions(files, after, upto, limit)
 
     def outcomes(self, model: int, after: int, limit: int) -> list[OutcomeRow]:
         """Those after number ``after``, in order."""
         sql = f"{OUTCOME} WHERE model = ? AND seq > ? ORDER BY seq LIMIT ?"
-        return [OutcomeRow(*row) for row in self.rows(sql, model, after, limit)]
+        rows = [OutcomeRow(*row) for row in self.rows(sql, model, after, limit)]
+        old = self._before(model, after, rows, limit)
+        if not old:
+            return rows
+        return [*(each.outcome for each in old), *rows][:limit]
 
     def lineage(self, row: ModelRow, until: float = math.inf) -> list[tuple[int, float]]:
         """The models whose outcomes a model learns, in order, and each one's last number."""
@@ -281,7 +355,19 @@ class Store(ABC):
             "AND d.key = o.key WHERE o.model = ? AND o.seq > ? AND o.seq <= ?"
         )
         rows = self.rows(sql, model, after, last)
-        return {seq: (bytes(key), as_bytes(detail)) for seq, key, detail in rows}
+        details = {seq: (bytes(key), as_bytes(detail)) for seq, key, detail in rows}
+        if len(details) < last - after:
+            files = [file for file in self.files(model) if file.last > after]
+            for each in self.archive.outcomes(self._readable(files), after, last - after):
+                if each.seq is not None and each.version is not None and each.seq <= last:
+                    details[each.seq] = each.key, as_bytes(each.detail)
+        return details
+
+    def found(self, model: int, keys: Sequence[bytes]) -> dict[bytes, Entry]:
+        """The decisions of a model with some keys that the archive has."""
+        low, high = min(keys), max(keys)
+        files = [each for each in self.files(model) if each.low <= high and each.high >= low]
+        return self.archive.find(self._readable(files), keys)
 
     def catalogue(self, model: int, number: int) -> bytes | None:
         """The content of a model's catalogue, as ``heavytail.ledger.offers`` packs it."""
@@ -358,7 +444,14 @@ class Store(ABC):
 
     def rewards(self, model: int) -> int:
         """The number of decisions of a model that have an outcome."""
-        return int(self.rows("SELECT COUNT(*) FROM outcome WHERE model = ?", model)[0][0])
+        count = "SELECT COUNT(*) FROM outcome WHERE model = ?"
+        if self.version < 2:
+            return int(self.rows(count, model)[0][0])
+        old = (
+            "SELECT COALESCE(SUM(CASE WHEN done < outcomes THEN done ELSE outcomes END), 0) "
+            "FROM archive WHERE model = ?"
+        )
+        return sum(map(int, self.rows(f"SELECT ({count}), ({old})", model, model)[0]))
 
     def waiting(self, model: int) -> list[bytes]:
         """Keys of the waiting decisions, oldest first."""
@@ -371,8 +464,10 @@ class Store(ABC):
 
     def width(self, model: int) -> int | None:
         """Number of features of its decisions; None without decisions."""
-        rows = self.rows("SELECT x FROM decision WHERE model = ? LIMIT 1", model)
-        return len(as_bytes(rows[0][0])) // 8 if rows else None
+        sql = "SELECT key, x FROM decision WHERE model = ? ORDER BY key LIMIT 1"
+        first = [(as_bytes(key), len(as_bytes(x)) // 8) for key, x in self.rows(sql, model)]
+        first += [(file.low, file.width) for file in self.files(model) if file.decisions]
+        return min(first)[1] if first else None
 
     def logged(self, model: int) -> Iterator[list[tuple[Any, ...]]]:
         """(key, arm, detail, version, reward, time of it, by default) of all decisions, in order;
@@ -388,6 +483,8 @@ class Store(ABC):
                 last,
                 size,
             )
+            old = self._among(model, last, None, size)
+            rows = _merged(rows, [_logged(each) for each in old], size)
             if not rows:
                 return
             yield rows
@@ -398,32 +495,54 @@ class Store(ABC):
         """(number, key, by default, reward, arm, detail) of the outcomes after number ``after``, in
         order.
         """
-        return self.rows(
+        rows = self.rows(
             "SELECT o.seq, o.key, o.by_default, o.reward, d.arm, d.detail FROM outcome o "
             "JOIN decision d ON d.model = o.model AND d.key = o.key "
             "WHERE o.model = ? AND o.seq > ? ORDER BY o.seq LIMIT ?",
             model, after, limit,
         )  # fmt: skip
+        old: list[tuple[Any, ...]] = []
+        while more := self._before(model, after, rows, limit):  # some may be changes of offers
+            old += (
+                (each.seq, each.key, each.by_default, each.reward, each.arm, each.detail)
+                for each in more if each.version is not None
+            )  # fmt: skip
+            if len(old) >= limit:
+                break
+            after = int(more[-1].seq or 0)
+        return [*old, *rows][:limit]
 
     def decided(self, model: int, after: bytes, upto: bytes, limit: int) -> list[tuple[Any, ...]]:
         """(key, arm, detail, number, reward) of the decisions between two keys, in order; without
         an outcome the last two are None.
         """
-        return self.rows(
+        rows = self.rows(
             "SELECT d.key, d.arm, d.detail, o.seq, o.reward FROM decision d "
             "LEFT JOIN outcome o ON o.model = d.model AND o.key = d.key "
             "WHERE d.model = ? AND d.key > ? AND d.key <= ? ORDER BY d.key LIMIT ?",
             model, after, upto, limit,
         )  # fmt: skip
+        old = self._among(model, after, upto, limit)
+        decided = [(each.key, each.arm, each.detail, each.seq, each.reward) for each in old]
+        return _merged(rows, decided, limit)
 
     def decided_by(self, model: int, key: bytes) -> int:
         """The number of decisions up to a key, from the tally and the decisions behind the key."""
-        (made, behind), *_ = self.rows(
-            "SELECT (SELECT COALESCE(SUM(decisions), 0) FROM tally WHERE model = ?), "
-            "(SELECT COUNT(*) FROM decision WHERE model = ? AND key > ?)",
-            model, model, key,
-        )  # fmt: skip
-        return int(made) - int(behind)
+        files = self.files(model)
+        while True:
+            (made, behind), *_ = self.rows(
+                "SELECT (SELECT COALESCE(SUM(decisions), 0) FROM tally WHERE model = ?), "
+                "(SELECT COUNT(*) FROM decision WHERE model = ? AND key > ?)",
+                model, model, key,
+            )  # fmt: skip
+            before, files = files, self.files(model)
+            if files == before:  # otherwise rows were moved meanwhile
+                break
+        old = sum(
+            self.archive.behind(file, key)
+            for file in self._readable([file for file in files if file.high > key])
+        )
+        return int(made) - int(behind) - old
 
     @abstractmethod
     def reader(self) -> contextlib.AbstractContextManager[Store]:
@@ -433,6 +552,23 @@ class Store(ABC):
         """The valid keys by digest: name and scopes of each."""
         sql = "SELECT digest, name, scopes FROM api_key WHERE revoked = 0"
         return {bytes(d): (name, frozenset(scopes.split())) for d, name, scopes in self.rows(sql)}
+
+
+def _logged(entry: Entry) -> tuple[Any, ...]:
+    """A decision of the archive as ``logged`` gives it."""
+    return (
+        entry.key, entry.arm, entry.detail, entry.version, entry.reward, entry.time,
+        entry.by_default,
+    )  # fmt: skip
+
+
+def _merged(rows: list[Any], old: list[Any], limit: int) -> list[Any]:
+    """The first of the rows of the tables and of the archive by their keys, each key once."""
+    if not old:
+        return rows
+    return [row for _, row in sorted({as_bytes(row[0]): row for row in [*old, *rows]}.items())][
+        :limit
+    ]
 
 
 def _summed(parts: Sequence[Activity]) -> Activity:
@@ -605,6 +741,10 @@ class Transaction:
         self._decides.pop(model, None)
         for counts in (self._last, self._made, self._counted, self._swept):
             counts.pop(model, None)
+        self._forget(model)
+
+    def _forget(self, model: int) -> None:
+        """Forget the rows of a model that were looked up."""
         for known in [known for known in self._known if known[1] == model]:
             del self._known[known]
 
@@ -717,7 +857,7 @@ class Transaction:
         row = self._row(DECISION, model, "request", request)
         return DecisionRow(*row) if row else None
 
-    def requested_of(self, models: Sequence[int], request: bytes) -> int | None:
+    def requested_of(self, models: Iterable[int], request: bytes) -> int | None:
         """The model among some that made the earlier decision of a request, if one did."""
         return next((model for model in models if self.requested(model, request)), None)
 
@@ -775,7 +915,9 @@ class Transaction:
     def changed(self, model: int, after: int) -> bool:
         """Whether the offers of a model, whose row is locked, were changed after an outcome."""
         sql = "SELECT 1 FROM outcome WHERE model = ? AND seq > ? AND by_default = ? LIMIT 1"
-        return bool(self.rows(sql, model, after, CHANGE))
+        if self.rows(sql, model, after, CHANGE):
+            return True
+        return any(file.last > after for file in self.store.files(model))  # some may have been
 
     def _count(self, model: int, counts: tuple[int, int, float, float, int]) -> None:
         before = self._counted.get(model, (0, 0, 0.0, 0.0, 0))
@@ -829,6 +971,60 @@ class Transaction:
             sql = "INSERT INTO settled VALUES (?, ?) ON CONFLICT (model) DO UPDATE SET key = ?"
             self.rows(sql, model, key, key)
         return len(passed) == limit
+
+    # The archive
+
+    def file(self, file: FileRow) -> None:
+        """Record a file of the archive; its rows are still in the tables."""
+        marks = ", ".join("?" * len(FileRow._fields))
+        self.rows(f"INSERT INTO archive ({', '.join(FileRow._fields)}) VALUES ({marks})", *file)
+
+    def filed(self, file: FileRow, given_up: Sequence[bytes], most: int) -> bool:
+        """Delete the next rows of a file from the tables; tell whether there may be more. The
+        model's row is locked.
+
+        Args:
+            file: the last of its model, as it is in the store now.
+            given_up: the keys of its decisions without an outcome.
+            most: rows that are deleted at a time.
+        """
+        model, end = file.model, min(file.done + most, file.entries)
+        if file.done < file.outcomes:
+            end = min(end, file.outcomes)
+            bounds = model, file.first - 1 + file.done, file.first - 1 + end
+            some = "WHERE model = ? AND seq > ? AND seq <= ?"
+            ((count,),) = self.rows(f"SELECT COUNT(*) FROM outcome {some}", *bounds)
+            if count != end - file.done:
+                message = f"Rows of {file.file} are not in the store. Restore it from a backup."
+                raise Refusal(500, "archive", message)
+            of_these = f"key IN (SELECT key FROM outcome {some})"
+            self.rows(f"DELETE FROM decision WHERE model = ? AND {of_these}", model, *bounds)
+            self.rows(f"DELETE FROM outcome {some}", *bounds)
+        else:
+            keys = given_up[file.done - file.outcomes : end - file.outcomes]
+            some = f"WHERE model = ? AND key IN ({', '.join('?' * len(keys))})"
+            if self.rows(f"SELECT 1 FROM outcome {some} LIMIT 1", model, *keys):
+                # The reward of one came late: it and the rest are for the next file.
+                left = file.entries - file.done
+                self.rows(
+                    "UPDATE archive SET entries = done, decisions = decisions - ? "
+                    "WHERE model = ? AND number = ?",
+                    left, model, file.number,
+                )  # fmt: skip
+                return False
+            self.rows(f"DELETE FROM decision {some}", model, *keys)
+        sql = "UPDATE archive SET done = ? WHERE model = ? AND number = ?"
+        self.rows(sql, end, model, file.number)
+        self._forget(model)
+        return end < file.entries
+
+    def check_kept(self, decision: DecisionRow) -> None:
+        """Refuse a decision that was given up and moved to the archive; the model's row is
+        locked.
+        """
+        sql = "SELECT 1 FROM decision WHERE model = ? AND key = ?"
+        if not self.rows(sql, decision.model, decision.key):
+            raise Refusal(410, "archived", ARCHIVED, "token")
 
     # What the service counts
 

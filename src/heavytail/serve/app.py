@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from heavytail.ledger.opening import is_local, opened
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Store, StoreError
+from heavytail.serve.archiving import Retention
 from heavytail.serve.handlers import ROUTES, Call, Route, answer
 from heavytail.serve.metrics import Metrics
 from heavytail.serve.rates import Rates
@@ -48,6 +49,7 @@ def build(
     *,
     local: bool,
     limits: Limits | None = None,
+    retention: Retention | None = None,
     beside: Callable[[Service], Coroutine[Any, Any, None]] | None = None,
     alone: bool = False,
 ) -> Starlette:
@@ -57,11 +59,12 @@ def build(
         store: opened.
         local: the service listens on this machine only, and needs no key until one exists.
         limits: of requests.
+        retention: how long rows stay in the store; None for ever.
         beside: a coroutine that runs in the service's loop as long as the service.
         alone: the process does nothing else. What it has loaded by then is left out of later
             collections of garbage, which would stop all requests for tens of milliseconds.
     """
-    service = Service(store, limits)
+    service = Service(store, limits, retention)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -100,7 +103,9 @@ def build(
     return app
 
 
-def worker(address: str, *, local: bool, limits: Limits) -> Starlette:
+def worker(
+    address: str, *, local: bool, limits: Limits, retention: Retention | None = None
+) -> Starlette:
     """The application on the store at an address, for a worker process that opens the store itself
     and ends with its parent. If the store cannot be opened, the process ends, and its parent starts
     the next.
@@ -111,7 +116,9 @@ def worker(address: str, *, local: bool, limits: Limits) -> Starlette:
         log.error("%s", error)
         time.sleep(1.0)
         raise SystemExit(1) from None
-    return build(store, local=local, limits=limits, beside=_while_watched, alone=True)
+    return build(
+        store, local=local, limits=limits, retention=retention, beside=_while_watched, alone=True
+    )
 
 
 async def _while_watched(service: Service) -> None:

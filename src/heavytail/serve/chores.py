@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import threading
 import time
 from collections.abc import Awaitable, Callable
 
@@ -18,6 +19,7 @@ from heavytail.ledger.layout import ModelRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import StoreError, Transaction
 from heavytail.ledger.tokens import first_key
+from heavytail.serve.archiving import Retention, archive
 from heavytail.serve.counts import LENGTH
 from heavytail.serve.live import Live
 from heavytail.serve.model import Model
@@ -33,6 +35,8 @@ SNAPSHOT_AFTER = 60.0  # seconds, where there is anything new
 SPARE = 20.0  # times as long as it takes to check a snapshot: between two of them
 LAST = 5.0  # seconds that the check of a last snapshot may take
 GRACE = 2.0  # seconds that another worker may take to write down a decision
+FIRST = 60.0  # seconds after the start, within which every task runs once
+ARCHIVED_EVERY = 3600.0  # seconds
 LOOK = 0.1  # seconds between two looks at what others did
 
 
@@ -42,12 +46,19 @@ class Chores:
     Args:
         live: the models.
         snapshot: takes one of the model of a name.
+        retention: how long rows are kept; None for ever.
     """
 
-    def __init__(self, live: Live, snapshot: Callable[[str], Awaitable[object]]) -> None:
-        self.live, self._snapshot = live, snapshot
+    def __init__(
+        self,
+        live: Live,
+        snapshot: Callable[[str], Awaitable[object]],
+        retention: Retention | None = None,
+    ) -> None:
+        self.live, self._snapshot, self._retention = live, snapshot, retention
         self.begun = time.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
+        self._ended = threading.Event()
 
     def start(self) -> None:
         """Begin, in the running loop."""
@@ -57,10 +68,13 @@ class Chores:
             (LENGTH, self.count),
             (LOOK, self.live.look),
         ]
+        if self._retention is not None:
+            jobs.append((ARCHIVED_EVERY, functools.partial(self.archive, self._retention)))
         self._tasks = [asyncio.create_task(_every(*job)) for job in jobs]
 
     async def stop(self) -> None:
         """End, with last snapshots."""
+        self._ended.set()
         for task in self._tasks:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -99,6 +113,15 @@ class Chores:
             if model.row.follows is None and await self._leads(model):
                 await settle(self.live, model)
 
+    async def archive(self, retention: Retention) -> None:
+        """Move old rows to the archive, of each model that this process leads."""
+        for model in list(self.live.models.values()):
+            if model.row.follows is None and await self._leads(model):
+                try:
+                    await archive(self.live, model.row.id, retention, self._ended)
+                except (Refusal, StoreError) as error:  # the other models do not wait for it
+                    log.error("%s is not archived: %s", model.row.name, error)
+
     async def snapshots(self, *, at_once: bool = False) -> None:
         """Take snapshots of models that have learned enough since the last one."""
         for model in list(self.live.models.values()):
@@ -115,8 +138,10 @@ class Chores:
 
 
 async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+    wait = min(seconds, FIRST)
     while True:
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(wait)
+        wait = seconds
         try:
             await work()
         except Refusal as refusal:  # the model was deleted or set back meanwhile

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -29,7 +29,7 @@ from heavytail.policies.core.policy import Policy
 from heavytail.serve.decider_words import refusal_of
 from heavytail.serve.entries import Request, identified
 from heavytail.serve.keeping import loaded_decider
-from heavytail.serve.model import REPEATS, Model, chance, finite, said
+from heavytail.serve.model import NONE, REPEATS, UNKNOWN, Model, chance, finite, said
 from heavytail.serve.wire import (
     DECIDER,
     Chosen,
@@ -246,16 +246,23 @@ class DeciderModel(Model):
 
     def translated(self, key: bytes, detail: Detail, offer: Any) -> bytes:
         names, context = self.policy._contexts.names, detail.context or {}
-        if detail.probability is None or detail.id is None or (names and detail.context is None):
-            return b""
+        parts: dict[str, Any] = {"probability": detail.probability, "id": detail.id}
+        parts |= {"context": detail.context} if names else {}
+        missing = [name for name, value in parts.items() if value is None]
+        if missing or detail.probability is None:
+            raise ValueError(f"the log has no {' and no '.join(missing)} of the decision.")
         known = {name: context.get(name) for name in names}  # a column may be new
         when = time_of(key) if detail.made is None else detail.made
         visit = Visit(known, str(detail.id), detail.probability, when, detail.score)
         return msgspec.msgpack.encode(visit)
 
-    def learn(self, outcomes: Sequence[OutcomeRow]) -> None:
+    def learn(self, outcomes: Sequence[OutcomeRow], reasons: Mapping[int, str] = NONE) -> None:
         for row in self._next(outcomes):
-            if row.by_default == CHANGE or not row.x:
+            if not row.x:
+                self.refuse(row, reasons.get(row.seq, UNKNOWN))
+                self.version = row.seq
+                continue
+            if row.by_default == CHANGE:
                 self._learn_change(row)
                 continue
             visit = unpack(row.x)
@@ -266,16 +273,16 @@ class DeciderModel(Model):
                     visit.context, visit.id, row.reward, probability=visit.probability,
                     time=visit.time, selected=True,
                 )  # fmt: skip
-            except (ValueError, TypeError, KeyError):
-                self.refused += 1
+            except (ValueError, TypeError, KeyError) as error:
+                self.refuse(row, said(error))
             self.version = row.seq
 
     def _learn_change(self, row: OutcomeRow) -> None:
         """Change the offers, or count what cannot be learned."""
         try:
             _apply(self.policy, unpack_change(row.x))
-        except (ValueError, TypeError, KeyError, msgspec.MsgspecError):
-            self.refused += 1
+        except (ValueError, TypeError, KeyError, msgspec.MsgspecError) as error:
+            self.refuse(row, f"the change of the offers does not fit: {said(error)}")
         self.version = row.seq
 
     def check_reward(

@@ -43,33 +43,54 @@ async def decide(
     service: Service, model: Model, choices: Sequence[Asked], request: str
 ) -> list[Any]:
     """Let a model make all decisions of a request."""
-    part = await _chosen(service, model, choices, range(len(choices)), request)
-    return await _logged(service, [part], request)
+    numbers = await _owners(service, [model.row.id] * len(choices), model.row.id, request)
+    return await _logged(service, await _parts(service, numbers, choices, request, model), request)
 
 
 async def decide_split(
-    service: Service, name: str, split: Shares, choices: Sequence[Asked], request: str
+    service: Service, model: Model, split: Shares, choices: Sequence[Asked], request: str
 ) -> list[Any]:
     """Let each decision of a request be made by the model that its unit belongs to."""
-    numbers = [split.choose(name, unit_of(choice)) for choice in choices]
-    if request:  # the shares may have changed since the first try
-        models, count = [*split.shares], len(choices)
-        keys = [identified((request, i, count), ())[0] or b"" for i in range(count)]
-        before = await service.commits.do(lambda tx: [tx.requested_of(models, key) for key in keys])
-        numbers = [new if old is None else old for old, new in zip(before, numbers, strict=True)]
-    parts = []
-    for number in dict.fromkeys(numbers):
-        model = service.live.numbered(number)
-        if model is None:
-            raise Refusal(503, "broken_model", "A model of the split cannot be opened.")
-        places = [place for place, each in enumerate(numbers) if each == number]
-        parts.append(await _chosen(service, model, choices, places, request))
+    numbers = [split.choose(model.row.name, unit_of(choice)) for choice in choices]
+    numbers = await _owners(service, numbers, model.row.id, request)
+    parts = await _parts(service, numbers, choices, request)
     answers = await _logged(service, parts, request)
     names = {part.model.row.id: part.model.row.name for part in parts}
     return [
         msgspec.structs.replace(made, model=names[number])
         for made, number in zip(answers, numbers, strict=True)
     ]
+
+
+async def _owners(service: Service, numbers: list[int], model: int, request: str) -> list[int]:
+    """The model for each decision of a request: the one that made it when the request was sent
+    before, since the name or the shares may have changed; else that of ``numbers``.
+    """
+    models = service.live.sharing(model)
+    if not request or models == [model]:
+        return numbers
+    count = len(numbers)
+    keys = [identified((request, i, count), ())[0] or b"" for i in range(count)]
+    before = await service.commits.do(lambda tx: [tx.requested_of(models, key) for key in keys])
+    return [new if old is None else old for old, new in zip(before, numbers, strict=True)]
+
+
+async def _parts(
+    service: Service,
+    numbers: Sequence[int],
+    choices: Sequence[Asked],
+    request: str,
+    own: Model | None = None,
+) -> list[Part]:
+    """Let each decision of a request be made by the model of its number."""
+    parts = []
+    for number in dict.fromkeys(numbers):
+        model = own if own is not None and own.row.id == number else service.live.numbered(number)
+        if model is None:
+            raise Refusal(503, "broken_model", "A model of the split cannot be opened.")
+        places = [place for place, each in enumerate(numbers) if each == number]
+        parts.append(await _chosen(service, model, choices, places, request))
+    return parts
 
 
 async def _chosen(
@@ -126,12 +147,17 @@ async def _logged(service: Service, parts: list[Part], request: str) -> list[Any
     in_order.sort(key=lambda each: each[0])
     rows, answers = [row for _, _, row, _ in in_order], [made for *_, made in in_order]
     behind: dict[int, int] = {}
+    mine = {part.model.row.id for part in parts}
+    others = {each for own in mine for each in service.live.sharing(own)} - mine if request else ()
 
     def work(tx: Transaction) -> list[Any]:
         if request:
             before = [tx.requested(row.model, row.request or b"") for row in rows]
             if any(before):
                 return answered_again(before, rows, [model.answer for _, model, *_ in in_order])
+            if any(tx.requested_of(others, row.request or b"") is not None for row in rows):
+                message = "Another model answered this request meanwhile. Send it again."
+                raise Refusal(503, "again", message)
         for part in parts:
             last, swept = tx.check_decides(part.model.row.id)
             if part.rows[0].key <= swept:
@@ -145,9 +171,8 @@ async def _logged(service: Service, parts: list[Part], request: str) -> list[Any
         return answers
 
     size = sum(len(row.detail) + len(row.x) for row in rows)
-    wanted = {
-        part.model.row.id: [row.request for row in part.rows if row.request] for part in parts
-    }
+    wanted = {part.model.row.id: _keys(part.rows) for part in parts}
+    wanted |= {number: _keys(rows) for number in others}
     lookup = Lookup(work, "request", wanted)
     answered: list[Any] = await service.commits.do(lookup, size=size)
     if answered is answers:  # not those of an earlier request
@@ -157,3 +182,8 @@ async def _logged(service: Service, parts: list[Part], request: str) -> list[Any
             each = zip(part.answers, part.rows, strict=True)
             model.tracker.decided([(made.id, row.arm) for made, row in each])
     return answered
+
+
+def _keys(rows: Sequence[DecisionRow]) -> list[bytes]:
+    """The keys of the requests of decisions."""
+    return [row.request for row in rows if row.request]

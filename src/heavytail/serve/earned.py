@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
+from heavytail._lazy import nearest
 from heavytail._validate import printable
 from heavytail.decider.choice import amount
 from heavytail.decider.markup import counted
 from heavytail.ledger.layout import ModelRow
-from heavytail.ledger.offers import Catalogues
+from heavytail.ledger.offers import Catalogues, unpacked
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Store
 from heavytail.ledger.tokens import first_key
@@ -177,6 +178,8 @@ def answer(
     others = lines[sums.fixed - 1]
     segments = next((_segments(p, made) for p in parts if isinstance(p, Segments)), None)
     rule = next((part for part in parts if isinstance(part, Rule)), None)
+    if rule is not None and complete:
+        _check_offer(rule, {*sums.names, *_offered(store, row, first)})
     against = None if rule is None else uplift(rule, str(asked.against))
     step = min(folds, key=lambda fold: (fold.seq, fold.made))
     until = EarnedUntil(step.seq, row.last, int(sums.counts[DECISIONS, ALL]), made, complete)
@@ -203,6 +206,27 @@ def answer(
         order="settled" if is_settled(row) else "arrived",
         sentences=_sentences(total, low, row, until, against),
     )
+
+
+def _offered(store: Store, row: ModelRow, rows: Rows) -> set[str]:
+    """The ids that a model's present offers have, and those that some decisions offered."""
+    content = None if row.catalogue is None else store.catalogue(row.id, row.catalogue)
+    ids = set() if content is None else {*unpacked(content)}
+    for detail in rows.details:
+        ids.update(map(str, range(detail.count) if detail.ids is None else detail.ids))
+    return ids
+
+
+def _check_offer(rule: Rule, known: set[str]) -> None:
+    """Refuse a rule whose offer no decision could show."""
+    compared, alike, bare, _ = rule.counts
+    if rule.offer is None or rule.offer in known or compared or bare or not alike:
+        return
+    near = nearest(rule.offer, sorted(known))
+    meant = f" Did you mean '{printable(near)}'?" if near else ""
+    shown = ", ".join(f"'{printable(name)}'" for name in sorted(known)[:10])
+    message = f"No decision offered '{printable(rule.offer)}'.{meant} Offers are {shown}."
+    raise Refusal(422, "bad_rule", message, "against")
 
 
 class Stream(NamedTuple):

@@ -18,8 +18,9 @@ from heavytail.ledger.tokens import Token
 from heavytail.serve.fast import Plain
 from heavytail.serve.wire import DecideAmongNamed, DecideAmongVectors, Decided, DecideInContext
 
-__all__ = ["Offered", "Request", "answer", "answered_again", "identified", "logged"]
+__all__ = ["USED", "Offered", "Request", "answer", "answered_again", "identified", "logged"]
 
+USED = "This idempotency key was used for another request. Use a new one."
 SORTED = msgspec.msgpack.Encoder(order="sorted")
 
 Request = tuple[str, int, int]  # idempotency key, position in the batch, size of the batch
@@ -104,8 +105,6 @@ def answered_again(
     for old, new, answered in zip(before, rows, answer, strict=True):
         detail = None if old is None else unpack(old.detail)
         if old is None or detail is None or detail.asked != unpack(new.detail).asked:
-            raise Refusal(
-                409, "key_used", "This idempotency key was used for another request. Use a new one."
-            )
+            raise Refusal(409, "key_used", USED)
         answers.append(answered(old, detail))
     return answers

@@ -5,6 +5,7 @@ another's name.
 from __future__ import annotations
 
 import functools
+import hashlib
 from typing import Any
 
 import msgspec
@@ -18,15 +19,18 @@ from heavytail.ledger.store import Transaction
 from heavytail.policies.core.policy import Policy
 from heavytail.serve.apart import apart
 from heavytail.serve.decider_model import adopt, model_of, spec_of
+from heavytail.serve.entries import USED
 from heavytail.serve.keeping import FORKED
 from heavytail.serve.live import reads_alike
 from heavytail.serve.model import READY, Model, said
 from heavytail.serve.offering import check_offers
 from heavytail.serve.service import Service, check_model, check_name, encoded_spec
+from heavytail.serve.splits import write_swaps
 from heavytail.serve.wire import DECIDER, Fork, ModelSpec, ModelView
 
 __all__ = ["fork", "promote", "upload"]
 
+ASKED = ": request "  # before the digest of an idempotency key, in the audit log
 ANEW = ("policy", "options", "encoder")  # fields of a fork that make it learn the log anew
 
 
@@ -200,10 +204,17 @@ def _exchangeable(first: Model, second: Model) -> bool:
     )
 
 
-async def promote(service: Service, name: str, other: str, who: str) -> ModelView:
+async def promote(
+    service: Service, name: str, other: str, who: str, request: str = ""
+) -> ModelView:
     """Let two models change their names in one commit. A shadow that is promoted has its own log
-    from then on.
+    from then on. A repeated ``request``, the client's idempotency key, changes nothing.
     """
+    line = f"promote {other} to {name}"
+    key = hashlib.blake2b(request.encode(), digest_size=16).hexdigest() if request else ""
+    if await service.commits.do(lambda tx: _is_done(tx, line, key)):
+        await service.live.refresh()
+        return await service.describe(name)
     first, second = await service.live.current(name), await _found(service, other, "model")
     if first is second:
         raise Refusal(422, "same_model", "A model cannot take over its own name.", "model")
@@ -220,6 +231,8 @@ async def promote(service: Service, name: str, other: str, who: str) -> ModelVie
     def work(tx: Transaction) -> None:
         for number in sorted((first.row.id, second.row.id)):
             tx.last(number)  # nobody else promotes until the commit
+        if _is_done(tx, line, key):
+            return
         rows = tx.model(name), tx.model(other)
         if [row and row.id for row in rows] != [first.row.id, second.row.id]:
             raise Refusal(409, "changed", "The models were renamed or deleted meanwhile.")
@@ -236,8 +249,21 @@ async def promote(service: Service, name: str, other: str, who: str) -> ModelVie
         if new.follows is not None:
             tx.detach(new)
         tx.swap_names(old, new)
-        tx.audit(who, f"promote {other} to {name}")
+        write_swaps(tx, (old.id, new.id))
+        tx.audit(who, f"{line}{ASKED}{key}" if key else line)
 
     await service.commits.do(work)
     await service.live.refresh()
     return await service.describe(name)
+
+
+def _is_done(tx: Transaction, line: str, key: str) -> bool:
+    """Tell whether a promotion was done for an idempotency key, which the audit log has; refuse a
+    key that another promotion had.
+    """
+    if not key:
+        return False
+    lines = tx.rows("SELECT what FROM audit WHERE what LIKE ?", f"promote %{ASKED}{key}")
+    if lines and lines[0][0] != f"{line}{ASKED}{key}":
+        raise Refusal(409, "key_used", USED)
+    return bool(lines)

@@ -39,6 +39,7 @@ from heavytail.serve.service import Service
 from heavytail.serve.splits import read_split, remove_split, write_split
 from heavytail.serve.stats import known
 from heavytail.serve.stats import stats as all_stats
+from heavytail.serve.teaching import teach
 from heavytail.serve.wire import (
     DecideAmongNamed,
     DecideAmongVectors,
@@ -88,6 +89,14 @@ class Call(NamedTuple):
     def name(self) -> str:
         """The model that the path names."""
         return str(self.request.path_params["name"])
+
+    @property
+    def key(self) -> str:
+        """The client's idempotency key; "" without one."""
+        key = self.request.headers.get("idempotency-key", "")
+        if len(key) > 200:
+            raise Refusal(422, "bad_key", "An idempotency key may have at most 200 characters.")
+        return key
 
     async def body(self, most: int = 0) -> bytes:
         """Read the body; refuse one that is too long."""
@@ -302,10 +311,7 @@ async def decide(call: Call) -> Response:
     else:
         choices = await reading(body, NAMED)
     many: Sequence[Asked] = choices if isinstance(choices, list) else [choices]
-    key = call.request.headers.get("idempotency-key", "")
-    if len(key) > 200:
-        raise Refusal(422, "bad_key", "An idempotency key may have at most 200 characters.")
-    decisions = await call.service.decide(call.name, many, key)
+    decisions = await call.service.decide(call.name, many, call.key)
     return answer(decisions if isinstance(choices, list) else decisions[0], 201)
 
 
@@ -394,7 +400,8 @@ async def fork(call: Call) -> Response:
 async def promote(call: Call) -> Response:
     """Let another model take over this name, and give it its own name in exchange."""
     wanted = await reading(await call.body(), PROMOTE)
-    return answer(await promote_model(call.service, call.name, wanted.model, call.who))
+    view = await promote_model(call.service, call.name, wanted.model, call.who, call.key)
+    return answer(view)
 
 
 async def offers(call: Call) -> Response:
@@ -482,6 +489,13 @@ async def log_file(call: Call) -> Response:
     return StreamingResponse(pieces(), media_type="application/vnd.apache.parquet")
 
 
+async def learn_log(call: Call) -> Response:
+    """Let a model learn a log, a Parquet file, before its first decision."""
+    body = await call.body(call.service.limits.file)
+    new, learned = await teach(call.service, call.name, body, call.who)
+    return answer(learned, 201 if new else 200)
+
+
 async def keys(call: Call) -> Response:
     """The valid keys, by name."""
     return answer(await call.service.commits.do(lambda tx: views(tx.store)))
@@ -547,6 +561,7 @@ ROUTES = [  # tried in this order: the most frequent come first
     Route("POST", "/v1/keys", "admin", issue_key),
     Route("DELETE", "/v1/keys/{name}", "admin", revoke_key),
     Route("GET", "/v1/models/{name}/log", "admin", log_file),
+    Route("POST", "/v1/models/{name}/log", "admin", learn_log),
     Route("GET", "/v1/models/{name}/earned", "read", earned),
     Route("GET", "/healthz", "", healthz),
     Route("GET", "/readyz", "", readyz),

@@ -16,10 +16,11 @@ from heavytail.policies.build import find
 from heavytail.policies.core.policy import Policy
 from heavytail.serve.wire import ModelSpec
 
-__all__ = ["FORKED", "RESTORED", "Way", "checked", "loaded", "loaded_decider", "ways"]
+__all__ = ["FORKED", "LEARNED", "RESTORED", "Way", "checked", "loaded", "loaded_decider", "ways"]
 
 RESTORED = "restored from "  # and the number of the snapshot; begins a line of states
 FORKED = "forked from "  # and the name of the model; likewise
+LEARNED = "learned the log "  # and the digest of the file; likewise
 
 Kept = tuple[int, int, float, str]  # number, outcome, time and note of a snapshot
 
@@ -104,7 +105,9 @@ def _ways(
     kept: Sequence[Kept], turns: tuple[tuple[int, int], ...], from_log: bool
 ) -> Iterator[Way]:
     """The ways to the end of the line that the last of ``kept``, by number, belongs to."""
-    begun = [i for i, snapshot in enumerate(kept) if snapshot[3].startswith((RESTORED, FORKED))]
+    begun = [
+        i for i, snapshot in enumerate(kept) if snapshot[3].startswith((RESTORED, FORKED, LEARNED))
+    ]
     start = begun[-1] if begun else 0
     for number, seq, *_ in sorted(
         kept[start:], key=lambda snapshot: (snapshot[1], snapshot[0]), reverse=True
@@ -115,7 +118,7 @@ def _ways(
             yield Way(None, 0, turns)
         return
     _, seq, _, note = kept[start]
-    origin = note.removeprefix(RESTORED)  # "forked from ..." is no number
+    origin = note.removeprefix(RESTORED)  # that of a fork or a log is no number
     for i, (number, before, *_) in enumerate(kept[:start]):
         if str(number) == origin:
             line = [snapshot for snapshot in kept[: i + 1] if snapshot[1] <= before]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import logging
 import math
 import time
@@ -22,7 +23,7 @@ from heavytail.ledger.commits import LARGE, Commits
 from heavytail.ledger.details import unpack
 from heavytail.ledger.layout import CHANGE, ModelRow, OutcomeRow
 from heavytail.ledger.offers import unpacked
-from heavytail.ledger.refusal import Refusal
+from heavytail.ledger.refusal import ArchiveError, InArchive, Refusal
 from heavytail.ledger.store import Store, StoreError, Transaction
 from heavytail.ledger.tokens import time_of
 from heavytail.serve.apart import apart
@@ -30,7 +31,7 @@ from heavytail.serve.clock import Clock
 from heavytail.serve.decider_model import model_of
 from heavytail.serve.keeping import RESTORED, Way, ways
 from heavytail.serve.model import Model, Stretch, said
-from heavytail.serve.splits import Shares, decoded
+from heavytail.serve.splits import REMEMBERED, Shares, Swaps, decoded, swaps
 from heavytail.serve.wire import DECIDER, ModelSpec
 
 __all__ = ["Broken", "Live", "reads_alike"]
@@ -44,6 +45,7 @@ SOON = 1.0  # seconds after which a reward is answered that is not learned yet
 BRIEF = 0.1  # seconds that a look at other processes waits for models that learn a log
 
 Named = TypeVar("Named", Model, "Broken")
+Next = tuple[list[OutcomeRow], dict[int, str]]
 News = list[tuple[Model, list[OutcomeRow] | None]]  # None: more than can be learned at once
 
 
@@ -64,23 +66,25 @@ class Live:
         models: by name.
         broken: those that cannot be opened, by name.
         splits: models that share a name's decisions, by that name.
+        swaps: pairs of models that had one name, each with the last time.
         started: whether all models have been loaded.
         doubtful: whether the store failed before the last changes were read.
     """
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        store.patient = False  # requests wait for it
         self.models: dict[str, Model] = {}
         self.broken: dict[str, Broken] = {}
         self.commits = Commits(store, self._news, self._learn)
         self.splits: dict[str, Shares] = {}
+        self.swaps: Swaps = {}
         self.time = Clock(store)
         self.started = self.doubtful = False
 
     async def start(self) -> None:
         """Bring every model to the end of its log."""
-        rows, splits = await self.commits.do(lambda tx: (tx.store.models(), tx.store.splits()))
-        self.splits = decoded(splits)
+        rows = await self._read()
         for row in rows:
             with contextlib.suppress(Refusal):  # it cannot be opened, or is gone
                 await self.open(row)
@@ -150,8 +154,7 @@ class Live:
     async def _refresh(self) -> None:
         known = [*self.models.values()]  # others may be opened while the rows are read
         broken = [*self.broken.values()]
-        rows, splits = await self.commits.do(lambda tx: (tx.store.models(), tx.store.splits()))
-        self.splits = decoded(splits)
+        rows = await self._read()
         there = {row.id: row for row in rows}
         same = [
             model for model in self._rename(known, there, self.models)
@@ -182,6 +185,23 @@ class Live:
                     await self.catch_up(model)
         if chasers:
             await asyncio.wait(chasers, timeout=BRIEF)
+
+    async def _read(self) -> list[ModelRow]:
+        """Read the splits and swaps, and return the rows of all models."""
+
+        def work(tx: Transaction) -> tuple[list[ModelRow], dict[str, str], Swaps]:
+            return tx.store.models(), tx.store.splits(), swaps(tx)
+
+        rows, splits, self.swaps = await self.commits.do(work)
+        self.splits = decoded(splits)
+        return rows
+
+    def sharing(self, model: int) -> list[int]:
+        """A model and those that made decisions under its name in the last day."""
+        since = self.store.clock() - REMEMBERED
+        pairs = [pair for pair, time in self.swaps.items() if model in pair and time > since]
+        splits = [each.shares for each in self.splits.values() if model in each.shares]
+        return [*dict.fromkeys([model, *itertools.chain(*pairs, *splits)])]
 
     def _rename(
         self, known: list[Named], there: dict[int, ModelRow], names: dict[str, Named]
@@ -244,12 +264,15 @@ class Live:
                 else:
                     await self.catch_up(model)
                 return model
+            except ArchiveError as error:  # another way may not need it
+                failure: Exception = error
             except (Refusal, StoreError):
                 raise
             except Exception as error:
-                words = "the log" if way.number is None else f"snapshot {way.number}"
-                passed.append(f"{words} cannot be used: {said(error)}")
-                log.error("%s: %s", row.name, passed[-1])
+                failure = error
+            words = "the log" if way.number is None else f"snapshot {way.number}"
+            passed.append(f"{words} cannot be used: {said(failure)}")
+            log.error("%s: %s", row.name, passed[-1])
         self.forget(row.id)
         self.broken[row.name] = Broken(stored, "; ".join(passed) or "it has no snapshot.")
         log.error("the model %s cannot be opened", row.name)
@@ -297,13 +320,17 @@ class Live:
         full = True
         while full:
             most, stretch = min(max(model.batch, AWAY), BATCH), model.stretch
-            rows = await self.commits.do(functools.partial(_next, model=model, most=most))
+            following = functools.partial(_next, model=model, most=most)
+            read = await self.commits.do(functools.partial(_at_once, following=following))
+            if read is None:
+                read = await apart(functools.partial(_read_apart, self.store, following))
+            rows, reasons = read
             full = len(rows) == most
             if last is not None:
                 full = full and rows[-1].seq < last
                 rows = [row for row in rows if row.seq <= last]
             kind = "change" if any(row.by_default == CHANGE for row in rows) else "learn"
-            await model.turn(kind, len(rows), functools.partial(model.learn, rows))
+            await model.turn(kind, len(rows), functools.partial(model.learn, rows, reasons))
             full = full or (model.stretch is not stretch and last is None)
         if last is not None and model.version != last:
             raise RuntimeError(f"outcome {last} is missing.")
@@ -318,7 +345,11 @@ class Live:
                 if not most or stretch.translated or stretch.until < math.inf:
                     news.append((model, None))
                     continue
-                rows = self.store.outcomes(stretch.model, version, most + 1)
+                try:
+                    rows = self.store.outcomes(stretch.model, version, most + 1)
+                except InArchive:
+                    news.append((model, None))
+                    continue
                 short = len(rows) <= most and all(row.by_default != CHANGE for row in rows)
                 news.append((model, rows if short else None))
         return news
@@ -365,22 +396,44 @@ class Live:
                 return
 
 
-def _next(tx: Transaction, model: Model, most: int) -> list[OutcomeRow]:
-    """The next outcomes that a model has not learned, with its own features."""
+def _at_once(tx: Transaction, following: Callable[[Store], Next]) -> Next | None:
+    """Read outcomes within a commit; None if that must wait for the archive."""
+    try:
+        return following(tx.store)
+    except InArchive:
+        return None
+
+
+def _read_apart(store: Store, following: Callable[[Store], Next]) -> Next:
+    """Read outcomes with a connection of their own."""
+    with store.reader() as reader:
+        return following(reader)
+
+
+def _next(store: Store, model: Model, most: int) -> Next:
+    """The next outcomes that a model has not learned, with its own features; and by number, why it
+    cannot have features of some.
+    """
     source, until, translated = model.stretch
-    rows = tx.store.outcomes(source, model.version, most)
+    rows = store.outcomes(source, model.version, most)
     if rows and rows[-1].seq > until:
         rows = [row for row in rows if row.seq <= until]
     if not translated or not rows:
-        return rows
-    details = tx.store.details(source, model.version, rows[-1].seq)
-    catalogues = functools.cache(functools.partial(_catalogue, tx))
-    return [
-        row
-        if row.by_default == CHANGE
-        else row._replace(x=_translated(model, source, details.get(row.seq), catalogues))
-        for row in rows
-    ]
+        return rows, {}
+    details = store.details(source, model.version, rows[-1].seq)
+    catalogues = functools.cache(functools.partial(_catalogue, store))
+    own, reasons = [], {}
+    for row in rows:
+        x = row.x
+        if row.by_default != CHANGE:
+            try:
+                x = _translated(model, source, details.get(row.seq), catalogues)
+            except msgspec.MsgspecError:
+                x, reasons[row.seq] = b"", "the decision is damaged in the store."
+            except (ValueError, TypeError, KeyError) as error:
+                x, reasons[row.seq] = b"", said(error)
+        own.append(row._replace(x=x))
+    return own, reasons
 
 
 def _translated(
@@ -389,30 +442,27 @@ def _translated(
     decided: tuple[bytes, bytes] | None,
     catalogues: Callable[[int, int], dict[str, Any]],
 ) -> bytes:
-    """What a model learns of a decision of ``source``; empty if it cannot.
+    """What a model learns of a decision of ``source``; ValueError if it cannot.
 
     The offer has the features of the time of the decision, completed by those that the model began
     with. So a change of the offers does not change what a restart learns.
     """
-    try:
-        if decided is None:
-            return b""
-        detail = unpack(decided[1])
-        offer = catalogues(model.row.id, 1).get(str(detail.id))
-        if detail.catalogue is not None:
-            then = catalogues(source, detail.catalogue).get(str(detail.id))
-            if offer is None:
-                offer = then
-            elif isinstance(offer, dict) and isinstance(then, dict):
-                offer = {**offer, **then}
-        return model.translated(decided[0], detail, offer)
-    except msgspec.MsgspecError:
-        return b""
+    if decided is None:
+        raise ValueError("its decision is not in the store.")
+    detail = unpack(decided[1])
+    offer = catalogues(model.row.id, 1).get(str(detail.id))
+    if detail.catalogue is not None:
+        then = catalogues(source, detail.catalogue).get(str(detail.id))
+        if offer is None:
+            offer = then
+        elif isinstance(offer, dict) and isinstance(then, dict):
+            offer = {**offer, **then}
+    return model.translated(decided[0], detail, offer)
 
 
-def _catalogue(tx: Transaction, model: int, number: int) -> dict[str, Any]:
+def _catalogue(store: Store, model: int, number: int) -> dict[str, Any]:
     """The offers of a catalogue; none if it does not exist."""
-    content = tx.store.catalogue(model, number)
+    content = store.catalogue(model, number)
     return {} if content is None else unpacked(content)
 
 

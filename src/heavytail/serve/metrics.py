@@ -171,8 +171,11 @@ def _of_models(live: Live, models: Mapping[int, Known]) -> list[Metric]:
         "heavytail_wait_seconds", "Seconds after which a decision expires, where it does.",
         labels=["model"],
     )  # fmt: skip
+    archived = GaugeMetricFamily(
+        "heavytail_archived_rows", "Rows that were moved to the archive.", labels=["model"]
+    )
     now = live.clock()
-    for row, activity, since in models.values():
+    for row, activity, since, moved in models.values():
         name = row.name
         decisions.add_metric([name], activity.decisions)
         rewards.add_metric([name, "sent"], activity.sent)
@@ -183,7 +186,8 @@ def _of_models(live: Live, models: Mapping[int, Known]) -> list[Metric]:
         pending.add_metric([name], row.pending(activity.decisions))
         oldest.add_metric([name], 0.0 if since is None else max(now - since, 0.0))
         given_up.add_metric([name], row.given_up)
+        archived.add_metric([name], moved)
         model = live.models.get(name)
         if model is not None and model.spec.wait is not None:
             wait.add_metric([name], model.spec.wait)
-    return [decisions, rewards, money, unknown, pending, oldest, given_up, wait]
+    return [decisions, rewards, money, unknown, pending, oldest, given_up, wait, archived]

@@ -7,7 +7,8 @@ import contextlib
 import functools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike
 from heavytail._lazy import nearest
 from heavytail._typing import FloatArray
 from heavytail._validate import GREATEST, LEAST, printable
+from heavytail.decider.markup import counted
 from heavytail.encoding import Encoder
 from heavytail.ledger.details import Detail, as_floats
 from heavytail.ledger.layout import CHANGE, DecisionRow, ModelRow, OutcomeRow
@@ -53,6 +55,10 @@ REPEATS = (
 NUMBER_BITS = 53  # of the numbers that draws are made from
 READY = 0.99  # of another model's outcomes: after these a model decides
 ENCODING = 20_000  # multiplications that encoding an arm takes as long as
+REASONS = 10  # of refusals that are told apart
+OTHERS = "for other reasons."
+UNKNOWN = "the features of the decision are not known."
+NONE: Mapping[int, str] = MappingProxyType({})
 SEEN = 64  # of outcomes learned at once, whose residuals are tracked
 
 
@@ -159,6 +165,7 @@ class Model:
         policy: the state after outcome ``version``.
         version: number of the last outcome learned.
         refused: outcomes that the policy would not learn.
+        refusals: their number, the first and the last of them, by the reason.
         staleness: how many outcomes behind the last decisions were, on average.
         tracker: what it did here that is not counted in the store yet, and its residuals.
         passed: a sentence that says why it did not start from its newest snapshot; "" if it did.
@@ -177,6 +184,7 @@ class Model:
         self.row, self.line = row, row.line
         self.spec = msgspec.json.decode(row.spec, type=ModelSpec)
         self.refused, self.staleness = 0, 0.0
+        self.refusals: dict[str, tuple[int, int, int]] = {}
         self.tracker = Tracker()
         self.passed = self.unkept = ""
         self.turns = Turns()
@@ -301,13 +309,17 @@ class Model:
         """Number of outcomes that can be learned between two requests."""
         return self.turns.fit("learn", self.size(1))
 
-    def learn(self, outcomes: Sequence[OutcomeRow]) -> None:
-        """Learn the next outcomes; count and skip those that the policy refuses."""
+    def learn(self, outcomes: Sequence[OutcomeRow], reasons: Mapping[int, str] = NONE) -> None:
+        """Learn the next outcomes; count and skip those that the policy refuses. ``reasons`` says
+        why it has no features of some, by their numbers.
+        """
         following = self._next(outcomes)
         if not following:
             return
         outcomes = [row for row in following if row.by_default != CHANGE and row.x]
-        self.refused += sum(not row.x for row in following)
+        for row in following:
+            if not row.x:
+                self.refuse(row, reasons.get(row.seq, UNKNOWN))
         if outcomes:
             self._learn_rewards(outcomes)
         self.version = following[-1].seq
@@ -320,24 +332,34 @@ class Model:
         cuts = [0, *(np.flatnonzero(np.diff(scaled)) + 1).tolist(), len(outcomes)]
         for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
             scale = [row.scale for row in outcomes[start:stop]] if scaled[start] else None
-            self._learn(X[start:stop], rewards[start:stop], scale)
+            self._learn(X[start:stop], rewards[start:stop], scale, outcomes[start:stop])
+
+    def refuse(self, row: OutcomeRow, reason: str) -> None:
+        """Count an outcome that cannot be learned."""
+        self.refused += 1
+        known = reason in self.refusals or len(self.refusals) < REASONS
+        key = reason if known else OTHERS
+        count, first, _ = self.refusals.get(key, (0, row.seq, row.seq))
+        self.refusals[key] = count + 1, first, row.seq
 
     def translated(self, key: bytes, detail: Detail, offer: Any) -> bytes:
         """What this model learns of a decision for an offer with these features that another model
-        made; empty if it cannot.
+        made; ValueError if it cannot.
         """
-        if offer is None or (detail.context is None and self.encoder is not None):
-            return b""
         name, table = str(detail.id), self.table
-        try:
-            if table is None or table.offers.get(name) != offer:
-                table = self.table_of(0, {name: offer})
-            context = {} if detail.context is None else detail.context
-            needed = table.columns()
-            known = context if needed is None else {name: context.get(name) for name in needed}
-            return table.vectors(known, np.array([table.places[name]])).tobytes()
-        except (ValueError, TypeError, KeyError):
-            return b""
+        if offer is None:
+            raise ValueError(
+                f"the features of the offer '{printable(name)}' are not known. Add it to the "
+                "offers of the model with the log, and let a new model learn that log."
+            )
+        if detail.context is None and self.encoder is not None:
+            raise ValueError("the decision has no context, and the encoder needs one.")
+        if table is None or table.offers.get(name) != offer:
+            table = self.table_of(0, {name: offer})
+        context = {} if detail.context is None else detail.context
+        needed = table.columns()
+        known = context if needed is None else {name: context.get(name) for name in needed}
+        return table.vectors(known, np.array([table.places[name]])).tobytes()
 
     def _next(self, outcomes: Sequence[OutcomeRow]) -> list[OutcomeRow]:
         """Those not learned yet: others may be quicker. None may be missing."""
@@ -357,7 +379,13 @@ class Model:
         with np.errstate(over="ignore"):
             self.tracker.missed(np.abs(rewards - expected).tolist())
 
-    def _learn(self, X: FloatArray, rewards: FloatArray, scale: list[Any] | None) -> None:
+    def _learn(
+        self,
+        X: FloatArray,
+        rewards: FloatArray,
+        scale: list[Any] | None,
+        outcomes: Sequence[OutcomeRow],
+    ) -> None:
         for policy in {id(p): p for p in (self.policy, self.view)}.values():
             try:
                 policy.update_many(X, rewards, scale=scale)
@@ -365,8 +393,9 @@ class Model:
                 for i in range(len(rewards)):
                     try:
                         policy.update(X[i], rewards[i], scale=None if scale is None else scale[i])
-                    except ValueError:
-                        self.refused += policy is self.policy
+                    except ValueError as error:
+                        if policy is self.policy:
+                            self.refuse(outcomes[i], said(error))
 
     def check_reward(
         self, reward: float, scale: float | None = None, field: str = "reward"
@@ -520,8 +549,16 @@ class Model:
             "advice": list(diagnostics.advice),
             "faults": [words for words in (self.passed, self.unkept) if words],
             "refused": self.refused,
+            "refusals": [_refusal(*each) for each in [*self.refusals.items()]],
             "staleness": self.staleness,
         }  # fmt: skip
+
+
+def _refusal(reason: str, parts: tuple[int, int, int]) -> str:
+    """The sentence about outcomes that were refused for one reason."""
+    count, first, last = parts
+    which = f"number {first:,}" if first == last else f"numbers {first:,} to {last:,}"
+    return f"{counted(count, 'reward')} ({which}) could not be learned: {reason}"
 
 
 def _rows(arms: FloatArray | Offered) -> FloatArray:

@@ -68,6 +68,7 @@ ANSWERS: dict[str, dict[int, Any]] = {
     "end_split": {204: None},
     "earned": {200: wire.Earned},
     "log_file": {200: bytes},
+    "learn_log": {200: wire.LogLearned, 201: wire.LogLearned},
     "keys": {200: list[wire.KeyView]},
     "issue_key": {201: wire.KeyMade},
     "revoke_key": {204: None},
@@ -84,9 +85,12 @@ FILES = {  # answers that are no JSON
     "metrics": "text/plain",
     "page": "text/html",
 }
-UPLOADS = {"create": "application/octet-stream"}  # bodies that may be files instead
+UPLOADS = {  # bodies that are files, or may be
+    "create": "application/octet-stream",
+    "learn_log": "application/vnd.apache.parquet",
+}
 BINARY = {"type": "string", "format": "binary"}
-FAULTS = (400, 401, 403, 404, 408, 409, 413, 422, 429, 503)
+FAULTS = (400, 401, 403, 404, 408, 409, 410, 413, 422, 429, 503)
 PARAMETERS = {
     "name": {"type": "string", "pattern": wire.NAME},
     "number": {"type": "integer", "minimum": 1, "maximum": 2**53},
@@ -160,7 +164,7 @@ def _operation(route: Route, path: str, schema: dict[str, Any]) -> dict[str, Any
         operation["description"] = (
             f"Requires a key with the scope {route.scope}, if keys are required."
         )
-    if name == "decide":
+    if name in ("decide", "promote"):
         key_schema = {"type": "string", "maxLength": 200}
         operation["parameters"].append(
             {"name": "Idempotency-Key", "in": "header", "schema": key_schema}
@@ -169,11 +173,13 @@ def _operation(route: Route, path: str, schema: dict[str, Any]) -> dict[str, Any
         {"name": key, "in": "query", "schema": query}
         for key, query in QUERIES.get(name, {}).items()
     ]
+    content: dict[str, Any] = {}
     if name in BODIES:
         body = _any_of([BODIES[name], *OTHERS.get(name, [])], schema)
-        content = {"application/json": {"schema": body}}
-        if name in UPLOADS:
-            content[UPLOADS[name]] = {"schema": BINARY}
+        content["application/json"] = {"schema": body}
+    if name in UPLOADS:
+        content[UPLOADS[name]] = {"schema": BINARY}
+    if content:
         operation["requestBody"] = {"required": True, "content": content}
     for status, answer_type in ANSWERS[name].items():
         answer: dict[str, Any] = {"description": "Done."}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from heavytail.ledger.layout import DecisionRow
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Transaction
+from heavytail.ledger.store import ARCHIVED, Transaction
 from heavytail.ledger.tokens import Token, time_of
+from heavytail.serve.archiving import Old
 from heavytail.serve.model import Model
 from heavytail.serve.wire import Reward
 
@@ -19,8 +20,11 @@ def owed(
     sent: Reward,
     now: float,
     seen: dict[bytes, Reward],
+    old: Old,
 ) -> DecisionRow | None:
-    """Return the decision of a reward; None if it already has the same reward."""
+    """Return the decision of a reward; None if it already has the same reward. ``old`` decisions
+    are in the archive, and accept none.
+    """
     same = seen.get(token.key)
     if same is not None:
         if (same.reward, same.scale) == (sent.reward, sent.scale):
@@ -29,12 +33,16 @@ def owed(
             409, "rewarded", "The request has two different rewards for this token.", "token"
         )
     seen[token.key] = sent
-    row = tx.decision(model.row.id, token.key)
+    row, outcome = tx.decision(model.row.id, token.key), None
+    archived = None if row is not None else old.get((model.row.id, token.key))
+    if archived is not None:
+        row, outcome = archived
+    elif row is not None:
+        outcome = tx.outcome(model.row.id, token.key)
     if row is None or row.version != token.version:
         raise Refusal(
             409, "unknown_token", "Unknown token: this model made no such decision.", "token"
         )
-    outcome = tx.outcome(model.row.id, token.key)
     if outcome is not None:
         if outcome.by_default:
             raise Refusal(
@@ -47,4 +55,8 @@ def owed(
     if wait is not None and time_of(token.key) + wait < now:
         if model.spec.late == "refuse":
             raise Refusal(409, "expired", f"The decision expired after {wait:g} s.", "token")
+    if archived is not None:
+        raise Refusal(410, "archived", ARCHIVED, "token")
+    if row.key <= tx.sweeping(model.row.id):
+        tx.check_kept(row)
     return row

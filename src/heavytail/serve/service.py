@@ -6,23 +6,26 @@ Every verb is a coroutine that returns when its effect is on disk. It refuses by
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import re
 import sys
 import time
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
 from heavytail.ledger.commits import LARGE
-from heavytail.ledger.layout import ModelRow
+from heavytail.ledger.layout import FileRow, ModelRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import Lookup, Store, Transaction
 from heavytail.ledger.tokens import Token
 from heavytail.serve.apart import apart
+from heavytail.serve.archiving import Old, Retention, in_archive, removed
 from heavytail.serve.books import Books
 from heavytail.serve.chores import Chores
 from heavytail.serve.decider_model import model_of
@@ -75,17 +78,21 @@ class Service:
     Args:
         store: opened.
         limits: of requests.
+        retention: how long rows stay in the store; None for ever.
     """
 
-    def __init__(self, store: Store, limits: Limits | None = None) -> None:
+    def __init__(
+        self, store: Store, limits: Limits | None = None, retention: Retention | None = None
+    ) -> None:
         self.limits = limits or Limits()
         self.store, self.live = store, Live(store)
         self.models, self.commits = self.live.models, self.live.commits
         self.books = Books(self.commits)
-        self.chores = Chores(self.live, lambda name: self.snapshot(name, ""))
+        self.chores = Chores(self.live, lambda name: self.snapshot(name, ""), retention)
         self.keys = Keys()
         self.ready = Ready(self.commits)
         self.started = time.time()
+        self.lessons: dict[tuple[int, str], asyncio.Task[Any]] = {}  # logs that are being learned
 
     # Beginning and end
 
@@ -105,6 +112,8 @@ class Service:
 
     async def stop(self) -> None:
         """Take the last snapshots and close the store."""
+        for lesson in self.lessons.values():
+            lesson.cancel()
         await self.chores.stop()
         await self.books.stop()
         self.commits.close()
@@ -148,8 +157,8 @@ class Service:
         if name in self.live.broken:
             return await self._describe_broken(self.live.broken[name])
         model = self.live[name]
-        row, decisions = await self.commits.do(
-            lambda tx: (tx.model(name), tx.store.decisions(model.row.id))
+        row, decisions, archived = await self.commits.do(
+            lambda tx: (tx.model(name), tx.store.decisions(model.row.id), tx.store.archived())
         )
         if row is None:
             raise Refusal(404, "no_model", "There is no model with this name.")
@@ -162,7 +171,7 @@ class Service:
             decisions, row.pending(decisions), model.version, bool(row.paused),
             shadowed.row.name if shadowed else None, row.created, await model.report(),
             offers=model.offers, learning=self._progress(model),
-            split=name in self.live.splits,
+            split=name in self.live.splits, archived=archived.get(row.id, 0),
         )  # fmt: skip
 
     def _progress(self, model: Model) -> Progress | None:
@@ -232,7 +241,7 @@ class Service:
     async def delete(self, name: str, who: str) -> None:
         """Delete a model, even a broken one, with its decisions, outcomes and snapshots."""
 
-        def work(tx: Transaction) -> int:
+        def work(tx: Transaction) -> tuple[int, list[FileRow]]:
             row = tx.locked(name)
             if row is None:
                 raise Refusal(404, "no_model", "There is no model with this name.")
@@ -243,11 +252,14 @@ class Service:
                     f"The model has a share in the split of {split!r}. Remove the split first."
                 )
                 raise Refusal(409, "has_split", message)
+            files = tx.store.files(row.id)
             tx.delete(row.id)
             tx.audit(who, f"delete {name}")
-            return row.id
+            return row.id, files
 
-        self.live.forget(await self.commits.do(work, size=LARGE))
+        number, files = await self.commits.do(work, size=LARGE)
+        self.live.forget(number)
+        await removed(self.store, files)
 
     # Decisions
 
@@ -271,7 +283,7 @@ class Service:
     async def _decide(self, model: Model, choices: Sequence[Asked], request: str) -> list[Any]:
         split = self.live.splits.get(model.row.name)
         if split is not None:
-            return await decide_split(self, model.row.name, split, choices, request)
+            return await decide_split(self, model, split, choices, request)
         return await decide(self, model, choices, request)
 
     def _check_batch(self, items: Sequence[Any]) -> None:
@@ -299,7 +311,13 @@ class Service:
         try:
             return await self._reward(model, rewards)
         except Refusal as refusal:
-            if refusal.code not in ("no_model", "unknown_token") or not self.store.shared:
+            if refusal.code not in ("no_model", "unknown_token"):
+                raise
+            tokens = [token for each in rewards if (token := Token.parse(each.token))]
+            old = await in_archive(self.commits, tokens)
+            if old:
+                return await self._reward(model, rewards, old)
+            if not self.store.shared:
                 raise
             before = {id(each) for each in self.models.values()}
             renewed = await self.live.renewed(model)
@@ -307,7 +325,9 @@ class Service:
                 raise
         return await self._reward(renewed, rewards)
 
-    async def _reward(self, model: Model, rewards: Sequence[Reward]) -> int:
+    async def _reward(
+        self, model: Model, rewards: Sequence[Reward], old: Old = MappingProxyType({})
+    ) -> int:
         owing = [self._owing(model, reward, place) for place, reward in _placed(rewards)]
         models = {each.row.id: each for each, _ in owing}
         wanted: dict[int, list[bytes]] = {number: [] for number in models}
@@ -319,17 +339,17 @@ class Service:
                 tx.decision(number, keys[0])  # read before the lock
             for number in sorted(models):
                 tx.last(number)  # nobody else rewards until the commit
+            swept = {number: tx.sweeping(number) for number in models}
             now, new = self.live.clock(), []
             seen: dict[bytes, Reward] = {}
             for (place, reward), (decided, token) in zip(_placed(rewards), owing, strict=True):
                 try:
-                    row = owed(tx, decided, token, reward, now, seen)
+                    row = owed(tx, decided, token, reward, now, seen, old)
                 except Refusal as refusal:
                     raise refusal.at(place) from None
                 if row is not None:
                     new.append((row, reward))
             # all is checked; from here on it is written
-            swept = {number: tx.sweeping(number) for number in models}
             for row, reward in new:
                 if row.key <= swept[row.model]:  # it was counted as given up
                     tx.swept(row.model, swept[row.model], -1)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,8 +22,22 @@ from heavytail.serve.wire import EarnedLine, Split, SplitDifference, SplitView
 if TYPE_CHECKING:
     from heavytail.serve.service import Service
 
-__all__ = ["Shares", "decoded", "read_split", "remove_split", "unit_of", "write_split"]
+__all__ = [
+    "REMEMBERED",
+    "Shares",
+    "Swaps",
+    "decoded",
+    "read_split",
+    "remove_split",
+    "swaps",
+    "unit_of",
+    "write_split",
+    "write_swaps",
+]
 
+SWAPPED = "swapped "  # and the numbers of two models: names the time in the store's numbers
+REMEMBERED = 86_400.0  # seconds for which a repeated request is looked up under another model
+Swaps = dict[tuple[int, int], int]
 BITS = 52  # of a hash that a double holds, with half a unit to spare
 
 
@@ -62,6 +77,19 @@ def decoded(splits: Mapping[str, str]) -> dict[str, Shares]:
     return {name: msgspec.json.decode(content, type=Shares) for name, content in splits.items()}
 
 
+def swaps(tx: Transaction) -> Swaps:
+    """The pairs of models that made decisions under one name, and the last time of each."""
+    rows = tx.rows("SELECT name, value FROM meta WHERE name LIKE ?", f"{SWAPPED}%")
+    pairs = {name.removeprefix(SWAPPED): time for name, time in rows}
+    return {(int(p.split()[0]), int(p.split()[1])): int(time) for p, time in pairs.items()}
+
+
+def write_swaps(tx: Transaction, models: Iterable[int]) -> None:
+    """Record that some models make decisions under one name, or did until now."""
+    for first, second in itertools.combinations(sorted(models), 2):
+        tx.write_number(f"{SWAPPED}{first} {second}", int(tx.now))
+
+
 def unit_of(choice: object) -> str:
     """The unit of a choice; without one, a random text."""
     unit = getattr(choice, "unit", None)
@@ -99,11 +127,13 @@ async def write_split(service: Service, name: str, wanted: Split, who: str) -> S
         old = decoded(tx.store.splits()).get(name)
         same = old is not None and old.shares == shares  # else busy times could favour a model
         split = Shares(shares, old.created if old is not None and same else tx.now)
+        write_swaps(tx, {*shares, *(() if old is None else old.shares)})
         tx.write_split(name, msgspec.json.encode(split).decode())
         tx.audit(who, f"split {name}: {split.by_name({m.row.id: n for n, m in models.items()})}")
         return split
 
     service.live.splits[name] = await service.commits.do(work)
+    service.live.swaps = await service.commits.do(swaps)
     return await read_split(service, name)
 
 
@@ -181,8 +211,10 @@ async def remove_split(service: Service, name: str, who: str) -> None:
     def work(tx: Transaction) -> None:
         if name not in tx.store.splits():
             raise Refusal(404, "no_split", "The decisions of this name are not split.")
+        write_swaps(tx, decoded(tx.store.splits())[name].shares)
         tx.write_split(name, None)
         tx.audit(who, f"remove the split of {name}")
 
     await service.commits.do(work)
     service.live.splits.pop(name, None)
+    service.live.swaps = await service.commits.do(swaps)

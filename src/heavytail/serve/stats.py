@@ -28,11 +28,13 @@ class Known(NamedTuple):
         row: its row.
         activity: what was counted since its creation.
         oldest: time of the oldest pending decision; None if none is pending.
+        archived: rows in the archive.
     """
 
     row: ModelRow
     activity: Activity
     oldest: float | None
+    archived: int
 
     @property
     def pending(self) -> int:
@@ -42,11 +44,12 @@ class Known(NamedTuple):
 
 def known(tx: Transaction) -> dict[int, Known]:
     """What the store knows of each model, by its number."""
-    activities, models = tx.store.activities(), {}
+    activities, archived, models = tx.store.activities(), tx.store.archived(), {}
     for row in tx.store.models():
         activity = activities.get(row.id, Activity())
         oldest = tx.store.oldest(row.id) if row.pending(activity.decisions) > 0 else None
-        models[row.id] = Known(row, activity, None if oldest is None else time_of(oldest))
+        since = None if oldest is None else time_of(oldest)
+        models[row.id] = Known(row, activity, since, archived.get(row.id, 0))
     return models
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "KeyMade",
     "KeySpec",
     "KeyView",
+    "LogLearned",
     "ModelChange",
     "ModelSpec",
     "ModelStats",
@@ -347,6 +348,7 @@ class ModelView(Struct, frozen=True):
             those of its log, and ``dim`` and ``spec`` may be unknown.
         learning: how much of another model's log it has learned; None once it has learned it.
         split: whether other models share the decisions of its name.
+        archived: rows of its log that are in the archive.
     """
 
     name: str
@@ -365,6 +367,7 @@ class ModelView(Struct, frozen=True):
     offers: dict[str, OfferView] | None = None
     learning: Progress | None = None
     split: bool = False
+    archived: int = 0
 
 
 class WindowStats(Struct, frozen=True):
@@ -675,6 +678,15 @@ class SnapshotView(Struct, frozen=True):
     version: int
     time: float
     note: str
+
+
+class LogLearned(Struct, frozen=True):
+    """A log that a model began with: SHA-256 of its file, and what of it was learned and left out,
+    in words.
+    """
+
+    file: str
+    sentences: list[str]
 
 
 class SnapshotMade(Struct, frozen=True):
