@@ -266,8 +266,7 @@ class ModelRequests:
     def learn_log(self, log: str | os.PathLike[str] | bytes) -> Request[LogLearned]:
         """Learn a log."""
         body = log if isinstance(log, bytes) else Path(log).read_bytes()
-        head = {"Content-Type": "application/vnd.apache.parquet"}
-        return Request("POST", f"{self.path}/log", _as_it_is, body, head)
+        return Request("POST", f"{self.path}/log", _as_it_is, body, dict(FILE))
 
     def restore(self, snapshot: int) -> Request[ModelView]:
         """Restore a snapshot."""

@@ -87,7 +87,7 @@ FILES = {  # answers that are no JSON
 }
 UPLOADS = {  # bodies that are files, or may be
     "create": "application/octet-stream",
-    "learn_log": "application/vnd.apache.parquet",
+    "learn_log": "application/octet-stream",
 }
 BINARY = {"type": "string", "format": "binary"}
 FAULTS = (400, 401, 403, 404, 408, 409, 410, 413, 422, 429, 503)
