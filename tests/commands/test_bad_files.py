@@ -26,6 +26,8 @@ READERS = {  # every option by which a command reads a file, and a good one besi
         *("evaluate", "good.parquet", "--policy", "good.npz", "--catalogue", "FILE"),
     ],
     "reproduce --tuned": ["reproduce", "student", "--quick", "--tuned", "FILE"],
+    "export": ["export", "FILE", "--csv"],
+    "plot": ["plot", "FILE"],
     "calibrate --write": ["calibrate", "--write", "FILE", "--trials", "1", "--rounds", "5"],
 }
 NO_FILES = {

@@ -406,9 +406,9 @@ def page(log, tmp_path, capsys):
     return tmp_path / "page.html"
 
 
-def test_the_page_has_warnings_first_and_the_words_last(page):
+def test_the_page_has_warnings_first_and_the_words_before_how_it_was_made(page):
     heads = re.findall(r'<h2 id="([^"]*)"', page.read_text(encoding="utf-8"))
-    assert heads == ["warnings", "values", "intervals", "weights", "tails", "words", "made"]
+    assert heads == ["warnings", "values", "intervals", "weights", "tails", "words", "made", "cite"]
 
 
 def test_the_page_is_one_file_that_names_no_other(page):

@@ -85,6 +85,8 @@ def test_refusals_are_printed_in_ascii(command, folder, monkeypatch):
         "calibrate": ["--write", ODD],
         "serve": ["--host", ODD, "--store", "s"],
         "earned": [ODD, "shop"],
+        "export": [ODD, "--csv"],
+        "plot": [ODD],
     }
     terminal = Terminal(monkeypatch)
     assert main([command, *told[command]]) == 2
