@@ -607,7 +607,7 @@ def test_what_leads_nowhere_is_refused_before_the_start(tmp_path, capsys):
         ok(client.put(SHOP, json={"dim": 3, "wait": 3 * DAY}))
     for options, words in (
         (["--keep", "12h"], "--keep must be at least a day"),
-        (["--keep", "soon"], "--keep must be such as"),
+        (["--keep", "soon"], "--keep must be at least a day, such as 1d or 12w"),
         (["--keep", "2d"], "as long as model 'shop' waits for rewards"),
         (["--archive", "x"], "pass --keep TIME too"),
         (["--keep", "2w", "--archive", ""], "--archive: the archive must be"),

@@ -75,8 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--keep",
         metavar="TIME",
-        help="90d, 26w: how long decisions stay in the store once they have their reward; older "
-        "ones go to the archive, where everything that reads the log finds them (for ever)",
+        help="90d, 26w, at least 1d: how long decisions stay in the store once they have their "
+        "reward; older ones go to the archive, where whatever reads the log finds them (for ever)",
     )
     add(
         "--archive",
@@ -151,9 +151,14 @@ def _retention(args: argparse.Namespace) -> Retention | None:
     from heavytail.serve.archiving import DAY, Retention
 
     need("heavytail serve --keep", "pyarrow", extra="serve")
-    keep = span("--keep", args.keep)
+    try:
+        keep = span("--keep", args.keep)
+    except ValueError:
+        keep = 0.0
     if keep < DAY:
-        raise ValueError(f"--keep must be at least a day, 1d; got {on_one_line(args.keep)}.")
+        raise ValueError(
+            f"--keep must be at least a day, such as 1d or 12w; got {on_one_line(args.keep)}."
+        )
     of_folder = args.store is None or not is_database(args.store)
     if args.archive is None and not of_folder:
         raise ValueError(

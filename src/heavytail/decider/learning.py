@@ -12,6 +12,7 @@ import numpy as np
 from heavytail._validate import check_choice, shown
 from heavytail.decider.contexts import Contexts
 from heavytail.decider.history import Rows
+from heavytail.decider.markup import counted
 from heavytail.decider.model import Model
 from heavytail.ledger.layout import CONTEXT, IDS
 from heavytail.tables.categories import keys_of
@@ -48,7 +49,7 @@ class Learned:
     nameless: int = 0
 
     def __str__(self) -> str:
-        lines = [f"{self.rows:,} rows learned"]
+        lines = [f"{counted(self.rows, 'row')} learned"]
         if self.unrewarded:
             lines.append(f"{self.unrewarded:,} left out: they have no reward")
         if self.nameless:

@@ -305,6 +305,8 @@ class SQLiteStore(Store):
             "SQLITE_CANTOPEN": "it cannot be opened. Check its permissions.",
             "SQLITE_BUSY": "another program uses it. Close that program.",
         }
+        if code == "SQLITE_CANTOPEN" and not self.file.exists():
+            return StoreError(f"{self.file} does not exist. Pass the folder of a store.")
         for name, words in what.items():
             if code.startswith(name):
                 return StoreError(f"{self.file}: {words}")

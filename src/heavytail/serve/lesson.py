@@ -15,7 +15,9 @@ import numpy as np
 
 from heavytail._load import load
 from heavytail.decider import Decider
-from heavytail.logs.reading.log import chunks, counted
+from heavytail.decider.markup import counted
+from heavytail.logs.reading.log import chunks
+from heavytail.logs.reading.log import counted as rows_of
 from heavytail.serve.keeping import checked
 from heavytail.serve.model import said
 from heavytail.tables.parquet import MAGIC, parquet
@@ -43,7 +45,9 @@ def main(folder: str) -> dict[str, list[str]]:
             sentences = _update(learner, log)
         data = checked(learner, learner.saved_arrays())
     except Exception as error:
-        return {"refused": [said(error).replace(log, NAME)]}
+        words = said(error).replace(log, NAME)
+        named = " A request has no columns=: rename the column in the file." * ("columns=" in words)
+        return {"refused": [words + named]}
     with open(state, "wb") as stream:
         stream.write(data)
     return {"sentences": sentences}
@@ -84,9 +88,9 @@ def _update(policy: Any, path: str) -> list[str]:
         rows += len(part.action)
     if not rows:
         raise ValueError(f"{NAME} has no row with a reward.")
-    waiting = counted(path).waiting
+    waiting = rows_of(path).waiting
     left_out = [f"{waiting:,} left out: they have no reward"] if waiting else []
-    return [f"{rows:,} rows learned", *left_out]
+    return [f"{counted(rows, 'row')} learned", *left_out]
 
 
 if __name__ == "__main__":
