@@ -28,8 +28,11 @@ from heavytail.ledger import archive
 from heavytail.ledger.opening import opened
 from heavytail.ledger.refusal import ArchiveError, InArchive, Refusal
 from heavytail.ledger.sqlite import SQLiteStore
-from heavytail.serve import archiving, chores
+from heavytail.ledger.tokens import Token, first_key
+from heavytail.serve import archiving, chores, rewards
 from heavytail.serve.archiving import DAY, Retention
+from heavytail.serve.rewards import owed
+from heavytail.serve.wire import Reward
 
 
 @pytest.fixture
@@ -198,6 +201,9 @@ def test_the_reward_of_a_decision_that_is_about_to_go_keeps_it(tmp_path, monkeyp
         assert everything(store, 1) == before
     file = store.files(1)[0]
     assert (file.complete, file.entries) == (True, file.outcomes + 5)
+    assert file.decisions == len(store.archive.decisions([file], b"", None, 10**6))
+    assert late not in store.archive.find([file], keys)
+    assert [*store.archive.find([file], keys)] == keys[:5]
     assert store.outcomes(1, store.model(1).last - 1, 1)[0].reward == 9.0
     store.close()
 
@@ -221,6 +227,18 @@ def test_a_service_that_ends_does_not_wait_for_the_archive(tmp_path, small, monk
     threading.Timer(0.2, ended.set).start()
     assert archiving._written(store, past.row.id, KEEP, time.time(), ended) is None
     assert not [*tmp_path.glob("archive/*")]
+    store.close()
+
+
+def test_decisions_that_were_given_up_lately_stay(tmp_path, small):
+    store = opened(tmp_path)
+    past = Past(store, 2)
+    before = first_key(time.time() - KEEP.keep)
+    store.apply([lambda tx: tx.swept(past.row.id, first_key(time.time()), 0)])
+    [*steps(store, past.row)]
+    keys = [key for file in store.files(1) for key in store.archive.given_up(file)]
+    assert keys
+    assert max(keys) <= before
     store.close()
 
 
@@ -322,6 +340,7 @@ def test_an_archive_at_an_address(tmp_path, small):
         assert everything(store, 1) == before
     assert all(file.file.startswith("memory://old/shop/model-1-") for file in store.files(1))
     assert store.archive.remove([file.file for file in store.files(1)]) == []
+    assert store.archive.remove([file.file for file in store.files(1)]) == []  # already gone
     store.archive._kept.clear()
     with pytest.raises(ArchiveError, match="missing"):
         store.outcomes(1, 0, 1)
@@ -512,24 +531,33 @@ def test_rewards_of_archived_decisions_are_answered_as_before(old):
     assert decide(old)["token"]
 
 
-def test_a_late_reward_and_the_archive_do_not_both_have_a_decision(old):
-    """It was looked up before the archive deleted it, and is accepted after."""
+@pytest.mark.parametrize("paid", [True, False])
+def test_a_reward_whose_decision_is_archived_meanwhile_is_not_learned(old, monkeypatch, paid):
+    """The decision is read, and then another worker moves it, before the reward has the lock."""
     ok(old.put(SHOP, json={"dim": 3, "wait": 0.1, "late": "learn"}))
-    token = decide(old)["token"]
+    service, token = old.app.state.service, decide(old)["token"]
+    if paid:
+        reward(old, token, 3.0)
+        monkeypatch.setattr(rewards, "FRESH", 0.0)
     time.sleep(0.2)
-    service = old.app.state.service
-    old.portal.call(service.chores.give_up)
+    if not paid:
+        old.portal.call(service.chores.give_up)
+    model, parsed, sent = service.models["shop"], Token.parse(token), Reward(token, 3.0)
 
     def work(tx):
-        key = tx.rows("SELECT key FROM decision")[0][0]
-        made = tx.decision(1, bytes(key))
+        assert tx.decision(1, parsed.key)
         tx.last(1)
-        tx.rows("DELETE FROM decision")
-        tx.check_kept(made)
+        for table in ("decision", "outcome"):
+            tx.rows(f"DELETE FROM {table}")
+        return owed(tx, model, parsed, sent, service.live.clock(), {}, {})
 
-    with pytest.raises(Refusal, match="archived"):
+    with pytest.raises(Refusal) as refused:  # then the service looks into the archive
         old.portal.call(service.commits.do, work)
-    assert token
+    assert refused.value.code == "unknown_token"
+
+
+def test_nothing_is_archived_so_soon_that_a_reward_would_not_look_for_it():
+    assert rewards.FRESH <= DAY / 2
 
 
 def test_requests_do_not_wait_for_the_archive(old, monkeypatch):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -219,6 +222,29 @@ def test_a_file_that_unpacks_to_very_much_is_refused_before_it_is_read(tmp_path,
     (tmp_path / lesson.LOG).write_bytes(parquet(columns(rows=200)))
     (tmp_path / lesson.STATE).write_bytes(ht.TwinUCB(3).to_bytes())
     assert "at most 1,000 are read" in lesson.main(str(tmp_path))["refused"][0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit a process")
+def test_a_small_file_with_one_text_in_every_row_does_not_take_the_memory(tmp_path):
+    rows, text = 4096, pa.array(["s" * 2**24])
+    same = pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), text)
+    log = {"sku": ["a"] * rows, "reward": np.ones(rows), "segment": same}
+    stream = io.BytesIO()
+    pq.write_table(pa.table(log), stream, compression="zstd", store_schema=False)
+    assert len(stream.getvalue()) < 10_000
+    (tmp_path / lesson.LOG).write_bytes(stream.getvalue())
+    (tmp_path / lesson.STATE).write_bytes(decider().to_bytes())
+    command = [sys.executable, "-m", "heavytail.serve.lesson", str(tmp_path)]
+    answer = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert "failed" in answer["refused"][0]
+
+
+def test_what_is_said_of_a_log_repeats_no_long_text_of_it(tmp_path):
+    log = visits(3) | {"sku": ["a", "b", "s" * 10**5]}
+    (tmp_path / lesson.LOG).write_bytes(parquet(log))
+    (tmp_path / lesson.STATE).write_bytes(decider().to_bytes())
+    said = lesson.main(str(tmp_path))["sentences"]
+    assert max(map(len, said)) == lesson.LONGEST + len(" ...")
 
 
 def test_a_file_that_ends_its_reader_ends_nothing_else(shop, monkeypatch):

@@ -1018,13 +1018,12 @@ class Transaction:
         self._forget(model)
         return end < file.entries
 
-    def check_kept(self, decision: DecisionRow) -> None:
-        """Refuse a decision that was given up and moved to the archive; the model's row is
-        locked.
+    def is_kept(self, decision: DecisionRow) -> bool:
+        """Tell whether a decision that was read before is still in the tables, and not in the
+        archive; the model's row is locked.
         """
         sql = "SELECT 1 FROM decision WHERE model = ? AND key = ?"
-        if not self.rows(sql, decision.model, decision.key):
-            raise Refusal(410, "archived", ARCHIVED, "token")
+        return bool(self.rows(sql, decision.model, decision.key))
 
     # What the service counts
 

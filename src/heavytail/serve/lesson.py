@@ -6,6 +6,7 @@ reads it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -28,6 +29,8 @@ LOG, STATE = "log.parquet", "state.ht"  # files in the folder
 NAME = "the log"  # what errors call the first
 CHUNK = 4096  # rows that are read at a time
 MOST_VALUES = 2**28  # cells of a log, numbers in lists included: 2 GiB once they are read
+ROOM = 4 * 2**30  # bytes of memory: a few bytes of a file can stand for one text in every row
+LONGEST = 2000  # characters of what is said, which may repeat a text of the log
 UNREAD = dict.fromkeys(("probabilities", "context", "target"))  # columns that no policy learns
 
 
@@ -47,10 +50,24 @@ def main(folder: str) -> dict[str, list[str]]:
     except Exception as error:
         words = said(error).replace(log, NAME)
         named = " A request has no columns=: rename the column in the file." * ("columns=" in words)
-        return {"refused": [words + named]}
+        return {"refused": [_short(words) + named]}
     with open(state, "wb") as stream:
         stream.write(data)
-    return {"sentences": sentences}
+    return {"sentences": [_short(sentence) for sentence in sentences]}
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= LONGEST else f"{words[:LONGEST]} ..."
+
+
+def _limit_memory() -> None:
+    """Let the process fail when it needs more memory than ``ROOM``, where the system can."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        soft = ROOM if most == resource.RLIM_INFINITY else min(ROOM, most)
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, most))
 
 
 def _check_size(path: str) -> None:
@@ -94,4 +111,5 @@ def _update(policy: Any, path: str) -> list[str]:
 
 
 if __name__ == "__main__":
+    _limit_memory()
     print(json.dumps(main(sys.argv[1])))

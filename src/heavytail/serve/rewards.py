@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from heavytail.ledger.layout import DecisionRow
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import ARCHIVED, Transaction
@@ -11,6 +13,8 @@ from heavytail.serve.model import Model
 from heavytail.serve.wire import Reward
 
 __all__ = ["owed"]
+
+FRESH: Final = 43_200.0  # seconds within which nothing is archived: half of the shortest --keep
 
 
 def owed(
@@ -23,7 +27,7 @@ def owed(
     old: Old,
 ) -> DecisionRow | None:
     """Return the decision of a reward; None if it already has the same reward. ``old`` decisions
-    are in the archive, and accept none.
+    are in the archive, and accept none. The models' rows are locked.
     """
     same = seen.get(token.key)
     if same is not None:
@@ -39,6 +43,10 @@ def owed(
         row, outcome = archived
     elif row is not None:
         outcome = tx.outcome(model.row.id, token.key)
+        # The decision was read before the lock: meanwhile both may have been archived.
+        may_be = row.key <= tx.sweeping(model.row.id) or time_of(row.key) + FRESH < now
+        if outcome is None and may_be and not tx.is_kept(row):
+            row = None
     if row is None or row.version != token.version:
         raise Refusal(
             409, "unknown_token", "Unknown token: this model made no such decision.", "token"
@@ -57,6 +65,4 @@ def owed(
             raise Refusal(409, "expired", f"The decision expired after {wait:g} s.", "token")
     if archived is not None:
         raise Refusal(410, "archived", ARCHIVED, "token")
-    if row.key <= tx.sweeping(model.row.id):
-        tx.check_kept(row)
     return row
