@@ -42,6 +42,7 @@ CARRYING = 3  # the version of a file that says what is carried along, which 2 w
 READABLE = (2, 3)  # version 1, which was never released, had no names
 LONGEST = 2**31  # rows that an array may have; a damaged count may say anything
 SMALL = 2**24  # bytes that loading may take beside FACTOR times those of the file
+PLACES = frozenset({"sizes"})  # slots that say where others lie, which later slots move
 OBJECT = 512  # numbers that an object takes beside those that it asks for
 PREFIX = "argument."  # of the names of saved arrays that are arguments
 
@@ -304,9 +305,11 @@ def _by_name(
         if key in arrays and arrays[key].shape[-1:] == (len(saved),):
             packed, absent = arrays[key], [name for name in names if name not in saved]
             if absent:
+                absent += [name for name in PLACES if name in saved]
                 fresh = subject.saved_arrays()[key][..., [names.index(name) for name in absent]]
                 packed = np.concatenate([packed, fresh], axis=-1)
-            ordered[key] = packed[..., [[*saved, *absent].index(name) for name in names]]
+            place = {name: i for i, name in enumerate([*saved, *absent])}  # the last of each
+            ordered[key] = packed[..., [place[name] for name in names]]
     return ordered
 
 

@@ -169,6 +169,36 @@ def test_slots_that_came_later_are_for_ever_what_the_arguments_say_or_begin_at_0
         assert not any(fresh[one] for one in counted if one in fresh)
 
 
+@pytest.mark.parametrize("options", [{}, {"clip": 1.345}, {"target": "typical"}])
+def test_a_file_from_before_the_unit_was_set_anew_goes_on_to_the_bit(
+    tmp_path: Path, options: dict[str, object]
+) -> None:
+    policy = (ht.TwinUCB if "target" in options else ht.HvtUCB)(2, **options)
+    arms = play(policy, 30)
+    policy.save(tmp_path / "policy.npz")
+
+    def before(header, arrays) -> None:
+        slots, scalars = header["slots"]["scalars"], arrays["scalars"]
+        for name in ("astray", "units"):
+            place = slots.index(name)
+            if place < scalars[slots.index("sizes")]:
+                scalars[slots.index("sizes")] -= 1  # the sizes lay further ahead
+            scalars = np.delete(scalars, place)
+            slots.remove(name)
+        arrays["scalars"] = scalars
+
+    rewrite(tmp_path / "policy.npz", before)
+    loaded = ht.load(tmp_path / "policy.npz")
+    for _ in range(20):
+        arm = policy.select(arms)
+        assert loaded.select(arms) == arm
+        for each in (policy, loaded):
+            each.update(arms[arm], 0.3)
+    assert all(
+        np.array_equal(a, loaded.state_arrays()[k]) for k, a in policy.state_arrays().items()
+    )
+
+
 def test_the_header_says_who_wrote_it(file: Path) -> None:
     seen = {}
     rewrite(file, lambda header, _: seen.update(header))
