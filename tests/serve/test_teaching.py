@@ -299,6 +299,30 @@ def test_a_request_that_is_sent_again_meanwhile_waits_for_the_first(shop, monkey
     assert service.lessons == {}
 
 
+def test_logs_of_several_models_are_read_one_at_a_time(shop, monkeypatch):
+    work, now, most = teaching._in_a_process, [], []
+
+    async def counted(*arguments):
+        now.append(1)
+        most.append(len(now))
+        try:
+            return await work(*arguments)
+        finally:
+            now.pop()
+
+    monkeypatch.setattr(teaching, "_in_a_process", counted)
+    names = ["shop", "b", "c"]
+    for name in names[1:]:
+        shop.put(f"/v1/models/{name}", json={"dim": 3})
+
+    async def all_of_them():
+        service, log = shop.app.state.service, parquet(columns())
+        return await asyncio.gather(*(teaching.teach(service, name, log, "me") for name in names))
+
+    assert [new for new, _ in shop.portal.call(all_of_them)] == [True] * 3
+    assert most == [1, 1, 1]
+
+
 def test_other_workers_have_the_state_that_a_log_leads_to(pair):
     one, other = pair
     log = columns()

@@ -93,6 +93,7 @@ class Service:
         self.ready = Ready(self.commits)
         self.started = time.time()
         self.lessons: dict[tuple[int, str], asyncio.Task[Any]] = {}  # logs that are being learned
+        self.reading = asyncio.Lock()  # of the one whose process runs: each may take much memory
 
     # Beginning and end
 

@@ -73,7 +73,8 @@ async def _taught(
 ) -> tuple[bool, LogLearned]:
     model = await service.live.current(name)
     _, state = await service.kept(model)
-    sentences, data = await _in_a_process(state, content)
+    async with service.reading:
+        sentences, data = await _in_a_process(state, content)
     await apart(functools.partial(model_of, model.row, (0, data)))
 
     def work(tx: Transaction) -> LogLearned | None:
