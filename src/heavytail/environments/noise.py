@@ -42,9 +42,6 @@ class Noise(ABC):
 
     symmetric: bool = True
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"  # a dataclass shows its arguments instead
-
     @property
     @abstractmethod
     def index(self) -> float:

@@ -302,6 +302,8 @@ def _share_legend(
     lines = [Line2D([], [], **{**look(key), **style}) for key in counts]
     names = [counted(key, numbers) for key, numbers in counts.items()]
     columns = {1: 1, 2: 2}.get(len(panels), 3)  # names are up to three inches long
+    room = 0.17 * -(-len(lines) // columns) - 0.6  # inches beyond what every figure has for it
+    figure.set_figheight(figure.get_figheight() + max(room, 0.0))
     figure.legend(
         lines, names, loc="outside lower center", ncols=columns, fontsize=8, frameon=False
     )
