@@ -4,7 +4,8 @@
 and the time to an answer at half of the highest rate; Vowpal Wabbit behind the same server, where
 it is installed. Clients run in a process of their own. ``--server granian`` takes that server.
 ``--workers 4`` compares so many workers on PostgreSQL with one; ``--memory 1000000`` watches the
-memory over so many decisions, and counts their tokens; ``--restart 1000000`` times a start.
+memory over so many decisions and rewards, counts their tokens, and times the requests of the page
+and a start after a kill; ``--restart 1000000`` times a start without a snapshot.
 """
 
 from __future__ import annotations
@@ -132,18 +133,20 @@ def measured(
 
 
 @contextlib.contextmanager
-def started(kind: str, port: int, server: str = "uvicorn", store: str = "") -> Iterator[int]:
-    """A server while it runs; its process."""
+def started(
+    kind: str, port: int, server: str = "uvicorn", store: str = "", again: bool = False
+) -> Iterator[int]:
+    """A server while it runs; its process. ``again``: on the store of an earlier one."""
     command = [sys.executable, "-m", "benchmarks.servers", kind, "--port", str(port)]
     process = subprocess.Popen([*command, "--server", server, "--store", store])
     try:
-        for _ in range(600):
+        for _ in range(3000):
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz").read()
                 break
             except OSError:
-                time.sleep(0.1)
-        if kind == "ours":
+                time.sleep(0.02)
+        if kind == "ours" and not again:
             spec = json.dumps({"policy": "TwinUCB", "dim": DIM}).encode()
             made = urllib.request.Request(f"http://127.0.0.1:{port}{PATH}", spec, method="PUT")
             urllib.request.urlopen(made).read()
@@ -177,21 +180,43 @@ def workers(args: argparse.Namespace) -> None:
 
 
 def memory(args: argparse.Namespace) -> None:
-    """The resident memory of a service over so many decisions, and whether a token came twice."""
+    """The resident memory of a service over so many decisions and their rewards, and whether a
+    token came twice; then how long what the page asks for takes, and a start after a kill.
+    """
     import resource
 
-    page, tokens = resource.getpagesize(), set()
-    with tempfile.TemporaryDirectory() as folder, started("ours", args.port, store=folder) as pid:
-        arms = np.eye(DIM)[:3].tolist()
-        asked = json.dumps([{"arms": arms}] * 1000).encode()
-        url = f"http://127.0.0.1:{args.port}{PATH}/decisions"
-        for k in range(1, args.memory // 1000 + 1):
-            made = urllib.request.urlopen(urllib.request.Request(url, asked)).read()
-            tokens.update(one["token"] for one in json.loads(made))
-            if k % max(args.memory // 10_000, 1) == 0:
-                with open(f"/proc/{pid}/statm") as told:
-                    size = int(told.read().split()[1]) * page / 2**20
-                print(f"{1000 * k:12,} decisions  {len(tokens):12,} tokens  {size:8.1f} MiB")
+    page, tokens, model = resource.getpagesize(), set(), f"http://127.0.0.1:{args.port}{PATH}"
+    rng = np.random.default_rng(0)
+
+    def sent(path: str, content: object) -> bytes:
+        made = urllib.request.Request(model + path, json.dumps(content).encode())
+        return urllib.request.urlopen(made, timeout=300).read()
+
+    with tempfile.TemporaryDirectory() as folder:
+        with started("ours", args.port, store=folder) as pid:
+            for k in range(1, args.memory // 1000 + 1):
+                units = range(1000 * k, 1000 * (k + 1))
+                made = json.loads(sent("/decisions", [{"unit": unit} for unit in units]))
+                tokens.update(each["token"] for each in made)
+                paid = rng.standard_t(1.5, 1000).tolist()
+                outcomes = zip(made, paid, strict=True)
+                sent("/rewards", [{"token": one["token"], "reward": r} for one, r in outcomes])
+                if k % max(args.memory // 10_000, 1) == 0:
+                    with open(f"/proc/{pid}/statm") as statm:
+                        size = int(statm.read().split()[1]) * page / 2**20
+                    print(f"{1000 * k:12,} rewarded  {len(tokens):12,} tokens  {size:8.1f} MiB")
+            urls = {"stats": model[: -len("/models/shop")] + "/stats",
+                    "models": model[: -len("/shop")], "earned": f"{model}/earned"}  # fmt: skip
+            for name, url in urls.items():
+                taken = []
+                for _ in range(20):
+                    start = time.perf_counter()
+                    urllib.request.urlopen(url, timeout=300).read()
+                    taken.append(1e3 * (time.perf_counter() - start))
+                print(f"{name:8} median {np.median(taken):6.1f} ms, most {max(taken):6.1f} ms")
+        start = time.perf_counter()
+        with started("ours", args.port, store=folder, again=True):
+            print(f"a start after a kill: {time.perf_counter() - start:.1f} s")
 
 
 def restart(events: int) -> None:

@@ -16,7 +16,9 @@ import io
 import itertools
 import math
 import os
+import re
 import stat
+import struct
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,6 +51,12 @@ FACTOR = 64  # bytes that what is loaded may take for each of the file's
 BLOCK = 512  # bytes, in which the room of a file on disk is counted
 LARGE = 2**28  # bytes of a file from which on its room on disk is looked at
 MAGIC = b"PK\3\4"  # which an archive begins with
+VERSION_1 = b"\x93NUMPY\1\0"  # which an array in NumPy's format begins with
+START = struct.Struct("<8sH")  # that, and the length of the header
+HEADER = re.compile(
+    rb"\{'descr': '([<>|=][fiubU]\d{1,9})', 'fortran_order': (True|False), "
+    rb"'shape': \(((?:\d{1,18}, ?)*(?:\d{1,18})?)\), \} *\n"
+)
 _NUMBER = itertools.count()
 
 
@@ -224,15 +232,22 @@ def members(content: bytes) -> dict[str, Any]:
 
 
 def _array(raw: bytes) -> NDArray[Any]:
-    """An array in NumPy's format, of numbers or text, made of exactly these bytes."""
-    stream = io.BytesIO(raw)
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0
-    shape, fortran, dtype = read(stream) if version == (1, 0) else (None, False, np.dtype(object))
-    if shape is None or dtype.kind not in "fiubU":
-        raise ValueError(f"an array of dtype {dtype}")
-    rest = raw[stream.tell() :]
+    """An array in NumPy's format, of numbers or text, made of exactly these bytes.
+
+    NumPy reads the header with Python's own parser, which in threads may raise a SystemError
+    (3.11: "AST constructor recursion depth mismatch").
+    """
+    head = HEADER.match(raw, START.size)
+    magic, size = START.unpack_from(raw) if head else (b"", 0)
+    if head is None or magic != VERSION_1 or head.end() != START.size + size:
+        raise ValueError("not an array in NumPy's format, of numbers or text")
+    try:
+        dtype = np.dtype(head[1].decode())
+    except TypeError:
+        raise ValueError(f"an array of dtype {head[1].decode()}") from None
+    shape = tuple(int(length) for length in head[3].split(b",") if length.strip())
+    rest = raw[head.end() :]
     if math.prod(shape) * dtype.itemsize != len(rest):
         raise ValueError(f"{len(rest)} bytes for an array of shape {shape} and dtype {dtype}")
     flat = np.frombuffer(rest, dtype=dtype) if rest else np.empty(0, dtype)
-    return flat.reshape(shape, order="F" if fortran else "C").copy(order="C")
+    return flat.reshape(shape, order="F" if head[2] == b"True" else "C").copy(order="C")

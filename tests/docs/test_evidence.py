@@ -90,7 +90,9 @@ def unprinted(page: str, section: str, made: dict[str, Made]) -> list[str]:
     Nothing where it kept no text: it is known to be stale, or writes its page itself.
     """
     commands = [(c, name) for name in feeding(page) for c in BY_NAME[name].commands]
-    missing = []
+    missing: list[str] = []
+    if any(page in command for command, _ in commands):
+        return missing
     for table in TABLE.finditer(section):
         places = [(section.rfind(c, 0, table.start()), name) for c, name in commands]
         last = max((place for place, _ in places), default=-1)

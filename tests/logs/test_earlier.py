@@ -48,7 +48,7 @@ def test_a_folder_of_before_is_converted_by_one_command(old, tmp_path, capsys):
         "token": "4", "time": 1e9 + 4, "action": 1, "propensity": 0.5, "reward": 4.0,
         "reward_time": 2e9 + 4, "by_default": False, "score": 0.25,
         "arms": [[1.0, 0.0], [0.0, 1.0]], "ids": ["a", "b"],
-        "context_json": '{"age":4,"who":"Zoë"}',
+        "context_json": '{"age":4,"who":"Zoë"}', "unit": None,
     }  # fmt: skip
     assert frame[3]["reward"] is None
     assert {one.name for one in tmp_path.iterdir()} == {"old", "new", "log.parquet"}

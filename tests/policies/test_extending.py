@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import heavytail as ht
+from heavytail import environments
 from heavytail.policies import ALL, Policy
 from heavytail.policies.core.base import PackedPolicy
 
@@ -35,7 +36,7 @@ def extended() -> dict[str, type]:
         for name in bases.split(", ")
     }
     names |= set(re.findall(r"subclass `heavytail\.([\w.]+)`", text))
-    known = {"PackedPolicy": PackedPolicy, "NamedTuple": tuple}
+    known = {"PackedPolicy": PackedPolicy, "NamedTuple": tuple, **vars(environments)}
     return {name: known.get(name) or attrgetter(name.removeprefix("ht."))(ht) for name in names}
 
 

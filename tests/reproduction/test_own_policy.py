@@ -51,9 +51,11 @@ def shown(name, asked):
 
 
 def lines(figure):
-    return {line.get_label() for axis in figure.axes for line in axis.get_lines()} | {
+    """What the lines of a figure are of, without the number of trials."""
+    labels = {line.get_label() for axis in figure.axes for line in axis.get_lines()} | {
         str(one) for axis in figure.axes for one in axis.get_legend_handles_labels()[1]
     }
+    return {label.removesuffix(", n = 2") for label in labels}
 
 
 def cells(table):
