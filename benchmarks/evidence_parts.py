@@ -198,6 +198,11 @@ PARTS = (
         )
     ),
     Part(
+        *("frontier", (PAGE,), 1, ("python -m benchmarks.frontier docs/assets/frontier.png",)),
+        code=(),
+        writes=True,
+    ),
+    Part(
         "mean-beginning",
         (PAGE,),
         1,
