@@ -6,7 +6,7 @@ from pathlib import Path
 
 __all__ = ["__version__", "commit_of", "origin"]
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 PLACE = "src/heavytail/"  # of the package in its own repository
 RECORDS = ":!reproduction/recorded"  # changed records are no changed code
 
