@@ -431,18 +431,6 @@ PARTS = (
         writes=True,
     ),
     Part(
-        "calibration-gpu",
-        ("docs/evidence/calibration_gpu.md",),
-        7,
-        (
-            "heavytail calibrate --engine cuda --dims 2 5 --trials 2400 "
-            "--write docs/evidence/calibration_gpu.md",
-        ),
-        ("heavytail.reproduction.calibration", *_policies("hvt_ucb", "oful")),
-        gpu=True,
-        writes=True,
-    ),
-    Part(
         "coverage",
         ("docs/evidence/reproduction.md",),
         9,
