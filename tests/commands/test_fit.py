@@ -115,6 +115,11 @@ def test_a_sorted_file_gives_the_same_line(data, capsys, tmp_path):
     [
         (60, lambda rng, n: rng.exponential(size=n), "too few rows to estimate its tail (index "),
         (400, lambda rng, n: rng.normal(size=n), "and no heavy tail."),
+        (
+            400,
+            lambda rng, n: np.append(rng.normal(size=n - 1), 1e6),
+            "The furthest rows lie too far out to estimate its tail with them (index ",
+        ),
         (400, lambda rng, n: rng.standard_t(1.2, n), "and a tail of index 1."),
     ],
 )

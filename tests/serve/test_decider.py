@@ -241,6 +241,11 @@ def test_the_same_request_has_the_same_answer(client):
             "'basket' must be a number; got '31.0'. Send it without quotes.",
         ),
         (
+            {"context": {"segment": "new", "basket": "31,5"}},
+            "context.basket",
+            "'basket' must be a number; got '31,5'. Send 31.5 without quotes.",
+        ),
+        (
             {"context": {"segment": "new", "basket": True}},
             "context.basket",
             "got true. Send null if it is not known.",
@@ -490,7 +495,7 @@ def test_offers_come_and_go_among_the_rewards_and_the_log_leads_to_the_state(
 @pytest.mark.parametrize(
     ("offers", "words"),
     [
-        ({"x": {"size": 1.0}}, "exactly: 'price'"),
+        ({"x": {"size": 1.0}}, "no others: 'price'"),
         ({"x": [1.0]}, "by name"),
         ({"x": {"price": "dear"}}, "price"),
         ({"x": None}, "No offer"),

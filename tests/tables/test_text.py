@@ -58,6 +58,13 @@ def test_text_is_read_however_it_is_written(text, encoding, tmp_path):
     assert values[:, 0].tolist() == VALUES
 
 
+def test_text_that_is_no_utf_8_is_what_spreadsheets_on_windows_write(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("10 €;größe;„x“".encode("cp1252") + b";\x81\n1;2;3;4\n")
+    with opened(str(path)) as table:
+        assert table.names == ["10 €", "größe", "„x“", "\x81"]
+
+
 def test_rows_are_counted_as_a_spreadsheet_does(tmp_path):
     at, _ = read(written(tmp_path / "t.csv", "x\n1\n\n2\n"))
     assert at.tolist() == [2, 4]

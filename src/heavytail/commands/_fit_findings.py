@@ -157,7 +157,10 @@ class Findings:
         noise = f"The noise has scale {self.scale:.6g}"
         if len(self.y) >= ENOUGH and self.scale > 0.0:
             tail = diagnose(self.residuals)
-            if not tail.clear:
+            if tail.apart:
+                noise += ". The furthest rows lie too far out to estimate its tail with them "
+                noise += f"(index {tail.low:.2f} or more)"
+            elif not tail.clear:
                 noise += ", and there are too few rows to estimate its tail "
                 noise += f"(index {tail.low:.2f} or more)"
             else:

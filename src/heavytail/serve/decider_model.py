@@ -140,8 +140,10 @@ class DeciderModel(Model):
                     raise Refusal(422, "bad_offers", "No offer has this id.", f"offers.{name}")
                 gone += [name] if name in now else []
             elif not isinstance(features, dict) or set(features) != columns:
-                wanted = ", ".join(map(repr, sorted(columns))) or "no features: {}"
-                problem = f"An offer of this Decider must have by name exactly: {wanted}."
+                wanted = ", ".join(map(repr, sorted(columns)))
+                problem = f"Send all features of the offer by name, and no others: {wanted}."
+                if not columns:
+                    problem = "The offers of this Decider have no features: send {}."
                 raise Refusal(422, "bad_offers", problem, f"offers.{name}")
             elif features != now.get(name):
                 rows.append({column: name, **features})

@@ -44,7 +44,8 @@ def _of_context(decider: Decider, context: dict[str, Any]) -> Refusal | None:
         elif kind == NUMBER and isinstance(value := context[name], str | bool):
             do = "null if it is not known"
             if isinstance(value, str) and looks_like_number(value):
-                do = "it without quotes"
+                number = value.replace(",", ".") if "," in value else "it"
+                do = f"{number} without quotes"
             problem = f"{_quoted(name)} must be a number; got {_quoted(value)}. Send {do}."
         else:
             continue

@@ -1,4 +1,4 @@
-"""Tables of text: gzipped or plain, in UTF-8, UTF-16 or Latin-1, however it is separated.
+"""Tables of text: gzipped or plain, in UTF-8, UTF-16 or Windows-1252, however it is separated.
 
 By commas, semicolons, tabs or bars, with a decimal comma, with or without a row of names; what can
 be told from the text is not asked for. What cannot be read is refused by row and column. Rows are
@@ -25,7 +25,7 @@ LOOKED_AT = 100  # lines that say how the text is written
 SEPARATORS = "\t;|,"  # a comma may be a decimal one, so it comes last
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 NONE = "\x1f"  # the separator of one column
-LATIN = "heavytail.latin"  # bytes that are no UTF-8 are Latin-1, as old spreadsheets write it
+WINDOWS = "heavytail.windows"  # bytes that are no UTF-8 are Windows-1252, as in spreadsheets
 
 
 class Text(File):
@@ -92,11 +92,11 @@ class Text(File):
 
 
 def decoded(stream: io.BufferedReader) -> io.TextIOWrapper:
-    """The text of bytes in UTF-8, UTF-16 or Latin-1."""
+    """The text of bytes in UTF-8, UTF-16 or Windows-1252, which is Latin-1 with a euro sign."""
     if stream.peek(2)[:2] in UTF16:
         return io.TextIOWrapper(stream, encoding="utf-16", newline="")
-    codecs.register_error(LATIN, _as_latin)
-    return io.TextIOWrapper(stream, encoding="utf-8-sig", errors=LATIN, newline="")
+    codecs.register_error(WINDOWS, _as_windows)
+    return io.TextIOWrapper(stream, encoding="utf-8-sig", errors=WINDOWS, newline="")
 
 
 def _lines(text: io.TextIOWrapper, name: str) -> Iterator[str]:
@@ -112,10 +112,14 @@ def _lines(text: io.TextIOWrapper, name: str) -> Iterator[str]:
         raise damaged(name, error) from None
 
 
-def _as_latin(error: UnicodeError) -> tuple[str, int]:
+def _as_windows(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeDecodeError):
         raise error
-    return error.object[error.start : error.end].decode("latin-1"), error.end
+    odd = error.object[error.start : error.end]
+    try:
+        return odd.decode("cp1252"), error.end
+    except UnicodeDecodeError:  # five bytes mean nothing in Windows-1252
+        return odd.decode("latin-1"), error.end
 
 
 def _separator(head: list[str], decimal_comma: bool) -> str:
