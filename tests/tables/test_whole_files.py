@@ -26,3 +26,10 @@ def test_a_text_among_many_numbers_is_refused_by_its_row(tmp_path):
 def test_ids_of_which_some_are_numbers_are_texts(tmp_path):
     rows = rows_of(written(tmp_path, ["7", "A-17", "8"] * 10), "log")
     assert rows.column("basket")[:3] == ["7", "A-17", "8"]
+
+
+def test_thousands_are_refused_however_many_they_are(tmp_path):
+    path = written(tmp_path, ["288", "1.234,50", "999"] * 10)
+    path.write_text(path.read_text().replace(",new", ";new").replace("basket,", "basket;"))
+    with pytest.raises(ValueError, match=r"row 3.*'1\.234,50' has thousands separators"):
+        rows_of(path, "log")

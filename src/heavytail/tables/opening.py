@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from heavytail._validate import on_one_line
-from heavytail.tables.cells import is_missing, looks_like_number
+from heavytail.tables.cells import GROUPED, is_missing, looks_like_number
 from heavytail.tables.file import File
 from heavytail.tables.frames import Table, table
 from heavytail.tables.parquet import MAGIC, Parquet, parquet
@@ -68,6 +68,8 @@ def _typed(name: str, cells: list[str], file: File, whole: Table) -> Any:
             return file.reader()(cells, whole.place(name))
     except (ValueError, TypeError):
         known = [cell for cell in cells if not is_missing(cell)]
-        if len(known) >= ENOUGH and sum(map(looks_like_number, known)) >= MOSTLY * len(known):
+        plain = sum(map(looks_like_number, known))
+        grouped = sum(GROUPED.fullmatch(cell) is not None for cell in known) if plain else 0
+        if len(known) >= ENOUGH and plain + grouped >= MOSTLY * len(known):
             raise
     return [cell if cell.strip() else None for cell in cells]
