@@ -52,7 +52,9 @@ def main() -> None:
     axes.set_xscale("log")
     axes.set_xlim(0.95, None)
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.set_xlabel("mean regret over 20,000 rounds, as a multiple of the least in that world", fontsize=9)
+    axes.set_xlabel(
+        "mean regret over 20,000 rounds, as a multiple of the least in that world", fontsize=9
+    )
     axes.grid(axis="y", color="0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -64,6 +64,32 @@ def test_numbers_that_came_as_text_are_noticed():
     assert "All 60 different values of basket are numbers that came as text" in advice
 
 
+def test_amounts_with_a_currency_are_numbers_and_name_no_visits():
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", context=["basket"])
+    for number in range(60):
+        shop.reward(shop.decide({"basket": f"1.0{number + 10},40 €"}).token, 1.0)
+    advice = " ".join(shop.diagnostics().advice)
+    assert "came as text" in advice
+    assert "pass them as numbers, without thousands separators, currency or unit" in advice
+    assert "Leave it out" not in advice
+
+
+def test_a_reward_of_a_log_that_is_most_of_all_is_named():
+    rng = np.random.default_rng(4)
+    rows = {"sku": ["a", "b"] * 300, "reward": rng.pareto(2.5, 600) + 1.0}
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku")
+    shop.learn(rows)
+    assert not any("One reward" in said for said in shop.diagnostics().advice)
+    rows["reward"][7] = 999_999.0
+    shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku")
+    shop.learn(rows)
+    assert (
+        shop.diagnostics()
+        .advice[0]
+        .startswith("One reward, 999,999 for 'b', has 99.9 % of all that 600 visits earned")
+    )
+
+
 def test_the_share_that_explores_can_be_set_and_is_checked(tmp_path):
     shop = ht.Decider([{"sku": "a"}, {"sku": "b"}], ids="sku", explore=0.2)
     shop.explore = 0.5

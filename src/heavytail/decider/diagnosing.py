@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +17,7 @@ from heavytail.decider.markup import note, percent
 from heavytail.decider.shape import MOST_FEATURES
 from heavytail.decider.snapshot import Snapshot, features
 from heavytail.encoding.fit import fewest_rows, lack_of_fit, score_test
-from heavytail.tables.cells import looks_like_number
+from heavytail.tables.cells import looks_like_number, may_be_amount
 
 __all__ = ["Diagnosis", "diagnose"]
 
@@ -33,7 +34,8 @@ CUT: Final = 0.005  # of what the forecast leaves, on each side
 LEVEL: Final = 1e-3  # of all tests of patterns, or of changes, together
 ROWS: Final = 4096  # that are looked at for a pattern
 NEAR_LIMIT: Final = 0.8  # of the features that a shape may have
-HEAVY: Final = 0.5  # of all rewards in one visit of a hundred
+HEAVY: Final = 0.5  # of all rewards in one visit of a hundred, or in one
+FEW: Final = 20  # rewards other than 0 among which one may have that much
 SILENCE: Final = 'close_after("7 days")'
 
 
@@ -69,8 +71,8 @@ def diagnose(of: Snapshot) -> Diagnosis:
     model = of.model
     drift = model.policy.diagnostics().drift
     advice = [
-        *_about_silence(of), *_about_unknown(of), *_about_texts(of), *_about_names(of),
-        *_about_exploring(of),
+        *_about_one_reward(of), *_about_silence(of), *_about_unknown(of), *_about_texts(of),
+        *_about_names(of), *_about_exploring(of),
         *_about_changes(of, drift), *_about_patterns(of), *_about_columns(of), *_about_rewards(of),
     ]  # fmt: skip
     return Diagnosis(
@@ -81,6 +83,23 @@ def diagnose(of: Snapshot) -> Diagnosis:
         drift=drift,
         advice=tuple(advice),
     )
+
+
+def _about_one_reward(of: Snapshot) -> list[str]:
+    """A reward, of a log too, that is most of all that was earned."""
+    sizes = np.abs(of.rows.rewards)
+    if np.count_nonzero(sizes) < FEW:
+        return []
+    row = int(np.argmax(sizes))
+    part = float(sizes[row] / sizes.sum())
+    if part < HEAVY:
+        return []
+    return [
+        f"One reward, {amount(float(of.rows.rewards[row]))} for "
+        f"'{of.offers.ids[of.rows.offers[row]]}', has {percent(part)} of all that {len(sizes):,} "
+        "visits earned, and decides what is shown. If it is an error, learn the others in a new "
+        "Decider."
+    ]
 
 
 def _about_silence(of: Snapshot) -> list[str]:
@@ -137,15 +156,24 @@ def _about_unknown(of: Snapshot) -> list[str]:
 
 def _about_texts(of: Snapshot) -> list[str]:
     """Numbers that came as text."""
-    return [
-        f"All {len(texts):,} different values of {name} are numbers that came as text, and each "
-        "is a category by itself. If they are amounts and not codes, pass float(...), and state "
-        f'context={{{name!r}: "number"}}.'
-        for name, kind, texts in zip(
-            of.contexts.names, of.contexts.kinds, of.contexts.texts, strict=True
+    columns = zip(of.contexts.names, of.contexts.kinds, of.contexts.texts, strict=True)
+    said = []
+    for name, kind, texts in columns:
+        if kind != CATEGORY or not _are_amounts(texts):
+            continue
+        do = "pass float(...)"
+        if not all(map(looks_like_number, texts)):
+            do = "pass them as numbers, without thousands separators, currency or unit"
+        said.append(
+            f"All {len(texts):,} different values of {name} are numbers that came as text, and "
+            f"each is a category by itself. If they are amounts and not codes, {do}, and state "
+            f'context={{{name!r}: "number"}}.'
         )
-        if kind == CATEGORY and len(texts) > MANY and all(map(looks_like_number, texts))
-    ]
+    return said
+
+
+def _are_amounts(texts: Collection[str]) -> bool:
+    return len(texts) > MANY and all(map(may_be_amount, texts))
 
 
 def _about_names(of: Snapshot) -> list[str]:
@@ -155,7 +183,10 @@ def _about_names(of: Snapshot) -> list[str]:
         places = of.rows.contexts[:, column]
         places = places[np.isfinite(places)]
         different = len(np.unique(places))
-        if of.contexts.kinds[column] == CATEGORY and different > max(MANY, NAMES * len(places)):
+        texts = of.contexts.texts[column]
+        if of.contexts.kinds[column] != CATEGORY or different <= max(MANY, NAMES * len(places)):
+            continue
+        if not _are_amounts(texts) or all(map(looks_like_number, texts)):
             said.append(
                 f"{name} has {different:,} different values in {len(places):,} visits: what is "
                 "learned of one says nothing about the next. Leave it out of context."

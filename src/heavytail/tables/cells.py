@@ -13,7 +13,7 @@ from heavytail._validate import printable, shown
 from heavytail.tables.columns import is_arrow
 from heavytail.tables.place import Place
 
-__all__ = ["COMMA", "Cells", "Words", "is_missing", "looks_like_number"]
+__all__ = ["COMMA", "GROUPED", "Cells", "Words", "is_missing", "looks_like_number", "may_be_amount"]
 
 MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "?", "."}
 COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")  # one, of a decimal fraction
@@ -38,6 +38,11 @@ def is_missing(cell: str) -> bool:
 def looks_like_number(cell: str) -> bool:
     """Tell whether a cell is a finite number, with a point or a comma."""
     return COMMA.fullmatch(cell) is not None or _float(cell) is not None
+
+
+def may_be_amount(cell: str) -> bool:
+    """Tell whether a cell is a number, if only with thousands separators, a currency or a unit."""
+    return looks_like_number(cell) or bool(GROUPED.fullmatch(cell) or MEASURED.fullmatch(cell))
 
 
 class Cells:
