@@ -158,6 +158,13 @@ def test_an_interval_knows_of_the_choice_of_what_was_tuned() -> None:
     assert (below.low, below.high) == pytest.approx((0.5, 1.0))
 
 
+def test_what_was_tuned_on_both_sides_is_chosen_apart() -> None:
+    draws = np.random.default_rng(5).uniform(0.9, 1.1, 50)
+    tuned = Sample(draws, ((0.5, 2.0 * draws),))
+    found = ratio(tuned, tuned)
+    assert (found.low, found.high) == pytest.approx((0.5, 2.0))  # by one choice, always 1
+
+
 def test_the_shares_of_a_choice_are_those_of_resamples() -> None:
     rng = np.random.default_rng(6)
     one = rng.normal(0.0, 1.0, 100)

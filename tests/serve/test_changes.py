@@ -19,10 +19,12 @@ import heavytail as ht
 from heavytail.ledger.offers import unpacked
 from heavytail.logs.wealth import Wealths, difference
 from heavytail.serve import deciding
+from heavytail.serve.earned import LEVEL, Stream
 from heavytail.serve.forking import promote
 from heavytail.serve.model import Model
 from heavytail.serve.service import Limits
-from heavytail.serve.splits import Shares, unit_of
+from heavytail.serve.splits import Shares, _differences, unit_of
+from heavytail.serve.wire import EarnedLine
 
 OFFERS = {"a": [1.0, 0.0, 0.0], "b": [0.0, 1.0, 0.0], "c": [0.5, 0.5, 0.0]}
 FEATURES = {"a": {"price": 1.0}, "b": {"price": 2.0}, "c": {"price": 3.0}}
@@ -711,6 +713,33 @@ def test_other_shares_begin_another_comparison(shop):
     view = split(shop, shop=0.5, b=0.5)
     assert view["created"] > first
     assert [line["decisions"] for line in view["earned"]] == [0, 0]
+
+
+def stream(name, silent=0):
+    """1,000 decisions of a model."""
+    values = np.random.default_rng([1, len(name)]).exponential(len(name), 1000)
+    wealth, total = Wealths(), float(values.sum())
+    wealth.add(np.zeros(1000, dtype=np.int64), values)
+    line = EarnedLine(name, 1000, 1.0, 1000 - silent, 0, silent, total, 1000, 0.0, None, None)
+    return Stream(line, wealth, True, None)
+
+
+@pytest.mark.parametrize("others", [["bb"], ["bb", "ccc"], ["bb", "ccc", "dddd"]])
+def test_the_differences_of_a_split_hold_with_95_percent_all_together(others):
+    first, *rest = (stream(name) for name in ["a", *others])
+    for each, found in zip(rest, _differences([first, *rest]), strict=True):
+        level = 1.0 - (1.0 - LEVEL) / len(others)
+        ends = difference(each.wealth, first.wealth, level)
+        assert (found.low, found.high) == pytest.approx(ends, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["shop", "b"])
+def test_a_tenth_of_the_decisions_may_lack_a_reward_and_no_more(name):
+    for silent, stated in ((100, True), (101, False)):
+        streams = [stream(each, silent if each == name else 0) for each in ("shop", "b")]
+        (found,) = _differences(streams)
+        assert (found.low is not None) is stated
+        assert (f"{silent} of 1,000 decisions of {name} have" in found.why) is not stated
 
 
 def test_units_are_drawn_anew_for_each_name_and_alone():

@@ -19,7 +19,7 @@ from heavytail.ledger.export import write_log
 from heavytail.ledger.tokens import Token
 from heavytail.logs.wealth import BETS, ROOM, SHARES, Wealths, difference
 from heavytail.serve import books, chores, folding
-from heavytail.serve.earned import Asked, answer, begun, uplift
+from heavytail.serve.earned import Asked, _in_days, _lines, _rooms, answer, begun, uplift
 
 ARMS = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]
 IDS = ["a", "b", "none"]
@@ -541,6 +541,64 @@ def test_offers_shown_more_often_than_their_probabilities_say_are_not_compared()
     rule.count(shown)
     rule.reward(shown, rng.exponential(1.0, 2000), np.zeros(2000), True)
     assert uplift(rule, "always:a").why.startswith("cannot be said: its offers were shown more or")
+
+
+def test_what_chance_does_one_time_in_twenty_is_no_reason_not_to_compare():
+    rng, rule = np.random.default_rng(0), folding.Rule("a")
+    places = np.append(0, rng.permutation(np.arange(99) >= 67)).astype(int)  # 68 of 100, not 50
+    shown = rows(*((place, 0.5, "ab") for place in places))
+    rule.count(shown)
+    rule.reward(shown, rng.exponential(1.0, 100), np.zeros(100), True)
+    assert rule.weights.lower(math.log(20.0))[0] > 1.0
+    assert uplift(rule, "always:a").why == ""
+
+
+@pytest.mark.parametrize(("sign", "rooms"), [(1.0, (4.0, 6.0)), (-1.0, (6.0, 4.0))])
+def test_room_is_left_for_a_third_of_the_farthest_reward_at_the_largest_weight(sign, rooms):
+    """The rule's offer, drawn once in five, has paid nothing yet, and the other one 3 or -3."""
+    rule, shown = folding.Rule("a"), rows((0, 0.2, "ab"), (1, 0.8, "ab"))
+    rule.reward(shown, np.array([0.0, sign * 3.0]), np.zeros(2), True)
+    assert _rooms(rule) == pytest.approx(rooms)  # on the other side twice the farthest difference
+
+
+def wealth(values, mean, room):
+    """What 1 has become that was bet on values being above a mean; the first is only the unit."""
+    unit, values = abs(values[0]), np.asarray(values[1:])
+    bets = BETS[BETS / unit * room <= 1.0] / unit
+    shares = SHARES[: len(bets)] / SHARES.sum()
+    return shares @ [math.prod((1.0 + bet * values) / (1.0 + bet * mean)) for bet in bets]
+
+
+def test_both_ends_of_a_mean_are_where_a_bet_has_become_40():
+    """So that each is false one time in forty at most, and both hold with 95 %."""
+    values = np.random.default_rng(1).exponential(1.0, 200)
+    sums = folding.Sums(1, 0)
+    sums.wealths.add(np.zeros(200, dtype=np.int64), values)
+    (line,) = _lines(sums, 200)
+    assert wealth(values, line.low * 200 / 199, 0.0) == pytest.approx(40.0)
+    assert wealth(-values, -line.high, ROOM * values.max()) == pytest.approx(40.0)
+
+
+def test_both_ends_of_a_comparison_are_where_a_bet_has_become_40():
+    rng, rule = np.random.default_rng(1), folding.Rule("a")
+    places = rng.integers(0, 2, 400)
+    shown, paid = rows(*((place, 0.5, "ab") for place in places)), rng.exponential(1.0, 400)
+    rule.count(shown)
+    rule.reward(shown, paid, np.zeros(400), True)
+    found, gains = uplift(rule, "always:a"), np.where(places == 0, -paid, paid)
+    low, high = (end / found.compared for end in (found.low, found.high))
+    rooms = _rooms(rule)
+    assert wealth(gains, low, rooms[0]) == pytest.approx(40.0)
+    assert wealth(-gains, -high, rooms[1]) == pytest.approx(40.0)
+
+
+def test_days_until_a_decision_are_at_the_rate_of_the_last_week_without_today():
+    rule = folding.Rule("a")
+    rule.days = {**dict.fromkeys(range(100, 110), 1000.0), **dict.fromkeys(range(110, 116), 20.0)}
+    rule.days[116] = 3.0
+    assert _in_days(rule, 100) == pytest.approx(5.0)
+    rule.days = {116: 3.0}
+    assert _in_days(rule, 100) is None
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
