@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import os
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -84,11 +85,21 @@ def test_arrays_are_read_in_whichever_order_they_lie(x):
         (packed(("x.npy", raw(np.zeros(2)).replace(b"(2,)", b"(-2)"))), "of numbers or text"),
         (packed(("x.npy", raw(np.zeros(2)).replace(b"\1\0v", b"\1\0w"))), "of numbers or text"),
         (packed(("x.npy", raw(np.zeros(2))[:9])), "of numbers or text"),
+        (packed(("x.npy", raw(np.zeros(0)).replace(b" \n", b"\n"))), "of numbers or text"),
+        (
+            packed(("x.npy", raw(np.zeros(1)).replace(b"(1,), } ", b"(1), }  "))),
+            "of numbers or text",
+        ),
+        (
+            packed(("x.npy", raw(np.zeros(1)).replace(b"(1,), } ", b"(01,), }"))),
+            "of numbers or text",
+        ),
         (b"more" + archive(x=np.zeros(2)), "belong to nothing"),
     ],
     ids=[
         *("packed", "no name", "longer", "shorter", "raw bytes", "dates", "no size", "no length"),
-        *("longer head", "half a head", "bytes before"),
+        *("longer head", "half a head", "less than its head"),
+        *("no tuple", "a leading zero", "bytes before"),
     ],
 )
 def test_what_save_does_not_write_is_refused(content, says):
@@ -110,6 +121,21 @@ def test_no_parser_is_called_that_fails_in_threads(monkeypatch):
         x = np.zeros(shape, kind)
         found = members(archive(x=x))["x"]
         assert (found.shape, found.dtype) == (x.shape, x.dtype)
+
+
+@pytest.mark.parametrize("size", [118, 65535])
+def test_an_endless_shape_takes_no_more_memory_than_its_bytes(size):
+    """An uploaded file of 128 MiB took 19 GB and minutes, whatever length its header claimed."""
+    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': ("
+    member = b"\x93NUMPY\1\0" + size.to_bytes(2, "little") + head + b"1, " * 2**20
+    content = packed(("x.npy", member))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="of numbers or text"):
+            members(content)
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(content)
+    finally:
+        tracemalloc.stop()
 
 
 def test_two_arrays_of_one_name_are_refused():

@@ -53,9 +53,10 @@ LARGE = 2**28  # bytes of a file from which on its room on disk is looked at
 MAGIC = b"PK\3\4"  # which an archive begins with
 VERSION_1 = b"\x93NUMPY\1\0"  # which an array in NumPy's format begins with
 START = struct.Struct("<8sH")  # that, and the length of the header
-HEADER = re.compile(
+SIDE = rb"(?:0|[1-9]\d{0,17})"
+HEADER = re.compile(  # as NumPy writes it; an endless shape takes no more memory than others
     rb"\{'descr': '([<>|=][fiubU]\d{1,9})', 'fortran_order': (True|False), "
-    rb"'shape': \(((?:\d{1,18}, ?)*(?:\d{1,18})?)\), \} *\n"
+    rb"'shape': \((|" + SIDE + rb",|" + SIDE + rb"(?:, " + SIDE + rb"){1,63})\), \} *\n"
 )
 _NUMBER = itertools.count()
 
@@ -237,8 +238,8 @@ def _array(raw: bytes) -> NDArray[Any]:
     NumPy reads the header with Python's own parser, which in threads may raise a SystemError
     (3.11: "AST constructor recursion depth mismatch").
     """
-    head = HEADER.match(raw, START.size)
-    magic, size = START.unpack_from(raw) if head else (b"", 0)
+    magic, size = START.unpack_from(raw) if len(raw) >= START.size else (b"", 0)
+    head = HEADER.match(raw, START.size, START.size + size)
     if head is None or magic != VERSION_1 or head.end() != START.size + size:
         raise ValueError("not an array in NumPy's format, of numbers or text")
     try:

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -191,3 +192,16 @@ def test_results_of_one_trial_have_no_standard_error():
     one = {("A", "as given"): Trials([unit], {"regret": np.ones((1, 1)), "seconds": np.ones(1)})}
     text = saved.as_csv(saved.Saved({"w": one}, {"w": "w"}, {"w": list(one)}))
     assert text.splitlines()[1] == "w,A,as given,1,1,1.0,,1.0,1.0"
+
+
+@pytest.mark.parametrize("column", ["rounds", "regret"])
+@pytest.mark.parametrize("content", [None, [], "a text"])
+def test_a_trial_without_a_regret_for_each_round_is_refused(
+    results, tmp_path, capsys, column, content
+):
+    table = pq.read_table(results / "regret.parquet")
+    other = pa.array([content] * len(table))
+    place = table.column_names.index(column)
+    pq.write_table(table.set_column(place, column, other), tmp_path / "regret.parquet")
+    assert cli.main(["export", str(tmp_path), "--csv"]) == 2
+    assert "is not results of heavytail" in capsys.readouterr().err

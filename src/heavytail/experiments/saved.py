@@ -70,6 +70,8 @@ def read(path: Path) -> Saved:
         seconds = _seconds(file.with_name("seconds.parquet"))
         found: dict[str, dict[Key, list[dict[str, Any]]]] = {}
         for row in rows:
+            if not row["rounds"] or np.shape(row["regret"]) != np.shape(row["rounds"]):
+                raise ValueError("a trial has not one regret for each of its rounds")
             runs = found.setdefault(row["setting"], {})
             runs.setdefault((row["policy"], row["variant"]), []).append(row)
         trials = {
