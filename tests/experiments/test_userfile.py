@@ -206,7 +206,7 @@ def test_a_class_that_cannot_be_used_is_refused_before_the_first_round(
     ("old", "new", "message"),
     [
         ("means=means", "means=means[0]", "worlds[1].kind: "),
-        ("means=means", "means=means * np.nan", "Seasons must deal finite arms, means and noise"),
+        ("means=means", "means=means * np.nan", "Seasons must deal finite means"),
         ("standard_t(2.5, length)", "standard_t(2.5, (length, 2))", "deal noise of shape (1,)"),
         ("yield Block(", "yield dict(", "worlds[1].kind: Seasons failed: AttributeError"),
         ("self.period, self.arms = period, arms", "1 / 0", "Seasons failed: ZeroDivisionError"),

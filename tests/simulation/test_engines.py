@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import heavytail as ht
+from heavytail.environments import Block, Environment
 from heavytail.kernels import index
 from heavytail.kernels.index import MEAN, SCORES, SQUARED, follow, rate
 from heavytail.kernels.layout import DIRECTION, GAIN, INVERSE, PROJECTED, SET_ANEW, STEP, THETA
@@ -111,3 +114,36 @@ def test_equal_arms_tie_to_the_first() -> None:
         choice = policy.select(arms)
         assert choice % 5 == 0
         policy.update(arms[choice], float(rng.standard_t(1.7)))
+
+
+@pytest.mark.parametrize("engine", ["compiled", "reference"])
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"means": np.zeros((100, 2))}, r"means of shape \(100, 4\); got \(100, 2\)"),
+        ({"arms": np.full((100, 4, 2), 9.0)}, "has norm 12.7279, above the bound 1"),
+        ({"arms": np.zeros((100, 4, 3))}, r"arms of shape \(100, 4, 2\)"),
+        ({"noise": np.full(100, np.nan)}, "finite noise"),
+        ({"factor": np.ones(99)}, r"factor of shape \(100,\)"),
+        ({"offered": np.zeros((100, 1), dtype=int)}, "offered as"),
+        (
+            {"arms": np.zeros((4, 2)), "means": np.zeros(4), "offered": np.full((100, 1), 4)},
+            "places of arms from 0 to 3",
+        ),
+        (None, "it ended after 100 rounds"),
+    ],
+)
+def test_every_block_of_an_own_world_is_checked(engine, changes, says):
+    """Compiled code trusts them: means of too few arms were read beyond their end."""
+    fine = Block(arms=np.zeros((100, 4, 2)), means=np.zeros((100, 4)), noise=np.zeros(100))
+
+    class Odd(Environment):
+        dim = 2
+
+        def deal(self, seed):
+            yield fine
+            if changes is not None:
+                yield dataclasses.replace(fine, **changes)
+
+    with pytest.raises(ValueError, match=says):
+        ht.simulate([ht.TwinUCB(2)], Odd(), rounds=200, trials=1, seed=0, engine=engine)

@@ -19,7 +19,7 @@ from heavytail._storage import afford
 from heavytail._typing import FloatArray, IntArray
 from heavytail.policies.core.own import failure, is_own
 
-__all__ = ["BLOCK", "Block", "Environment", "check_dealt", "own_part"]
+__all__ = ["BLOCK", "Block", "Environment", "check_block", "check_dealt", "own_part"]
 
 BLOCK = 4096  # rounds dealt at a time
 LEAST = 256  # ... or fewer, where an arm is large
@@ -175,18 +175,53 @@ def check_dealt(environment: Environment) -> None:
         block = next(iter(environment.blocks(np.random.SeedSequence(0), 1)), None)
     except (Exception, SystemExit) as error:
         raise failure(name, error) from error
+    if block is None:
+        raise ValueError(f"{name}.deal must yield a heavytail.environments.Block; got nothing.")
+    check_block(block, environment.dim, name)
+
+
+def check_block(block: object, dim: int, name: str) -> None:
+    """Refuse a block whose arrays do not fit each other, or are not finite: compiled code trusts
+    them. ``name`` is that of the user's class.
+    """
     if not isinstance(block, Block):
         raise ValueError(f"{name}.deal must yield a heavytail.environments.Block; got {block!r}.")
-    arms, means = block.round(0)
-    for part, got, right in (
-        ("arms", arms.shape, (len(means), environment.dim)),
-        ("means", means.shape, (len(arms),)),
-        ("noise", np.shape(block.noise), (1,)),
+    arms, rounds = np.asarray(block.arms), np.shape(block.noise)
+    shown = arms.shape[-2:-1]
+    each = rounds if arms.ndim == 3 else ()
+    right: dict[str, tuple[int, ...]] = {
+        "noise": rounds[:1],
+        "arms": (*each, *shown, dim),
+        "means": (*each, *shown),
+        "factor": rounds,
+        "shapes": (*each, *shown, 4),
+        "events": (*rounds, 2),
+    }
+    if arms.ndim < 2 or not rounds:
+        got = arms.shape if rounds else rounds
+        raise ValueError(f"{name} must deal arms and noise of whole rounds; got shape {got}.")
+    for part, wanted in right.items():
+        values = getattr(block, part)
+        if values is None:
+            continue
+        if np.shape(values) != wanted:
+            got = np.shape(values)
+            raise ValueError(f"{name} must deal {part} of shape {wanted}; got {got}.")
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} must deal finite {part}; got NaN or infinity.")
+    offered = block.offered
+    if offered is not None and (
+        arms.ndim == 3
+        or np.ndim(offered) != 2
+        or len(offered) != rounds[0]
+        or not np.issubdtype(np.asarray(offered).dtype, np.integer)
+        or np.size(offered) == 0
+        or np.min(offered) < 0
+        or np.max(offered) >= shown[0]
     ):
-        if got != right:
-            raise ValueError(f"{name} must deal {part} of shape {right} a round; got {got}.")
-    if not all(np.isfinite(part).all() for part in (arms, means, block.noise)):
-        raise ValueError(f"{name} must deal finite arms, means and noise; got NaN or infinity.")
+        raise ValueError(
+            f"{name} must deal offered as (rounds, k) places of arms from 0 to {shown[0] - 1}."
+        )
 
 
 def _affordable(init: Callable[..., None]) -> Callable[..., None]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from heavytail._typing import FloatArray, IntArray, State
 from heavytail.environments import Block, Environment
-from heavytail.environments.base import own_part
+from heavytail.environments.base import check_block, own_part
 from heavytail.kernels.counts import paid
 from heavytail.kernels.layout import OK
 from heavytail.kernels.one_pass import admit
@@ -60,14 +60,29 @@ def episode(
 
 
 def _dealt(environment: Environment, seed: np.random.SeedSequence, rounds: int) -> Iterator[Block]:
-    """The blocks of an environment; an error of a user's code in it is said with its line."""
-    try:
+    """The blocks of an environment; those of a user's class are checked, and an error in its code
+    is said with its line.
+    """
+    own = own_part(environment)
+    if own is None:
         yield from environment.blocks(seed, rounds)
-    except (Exception, SystemExit) as error:
-        own = own_part(environment)
-        if own is None:
-            raise
-        raise failure(type(own).__name__, error) from error
+        return
+    name, dealt = type(own).__name__, 0
+    blocks = environment.blocks(seed, rounds)
+    while True:
+        try:
+            block = next(blocks, None)
+        except (Exception, SystemExit) as error:
+            raise failure(name, error) from error
+        if block is None:
+            break
+        check_block(block, environment.dim, name)
+        dealt += block.length
+        yield block
+    if dealt < rounds:
+        raise ValueError(
+            f"{name}.deal must yield blocks without end; it ended after {dealt:,} rounds."
+        )
 
 
 def _reference(policy: Policy, block: Block, regret: FloatArray) -> None:
