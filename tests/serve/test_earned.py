@@ -19,7 +19,7 @@ from heavytail.ledger.export import write_log
 from heavytail.ledger.tokens import Token
 from heavytail.logs.wealth import BETS, ROOM, SHARES, Wealths, difference
 from heavytail.serve import books, chores, folding
-from heavytail.serve.earned import Asked, _in_days, _lines, _rooms, answer, begun, uplift
+from heavytail.serve.earned import Asked, _days, _in_days, _lines, _rooms, answer, begun, uplift
 
 ARMS = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]
 IDS = ["a", "b", "none"]
@@ -599,6 +599,16 @@ def test_days_until_a_decision_are_at_the_rate_of_the_last_week_without_today():
     assert _in_days(rule, 100) == pytest.approx(5.0)
     rule.days = {116: 3.0}
     assert _in_days(rule, 100) is None
+
+
+def test_the_last_ninety_days_are_shown(monkeypatch):
+    part = folding.Offers()
+    for day in range(130):
+        monkeypatch.setattr(folding.Rows, "days", np.array([day]))
+        part.count(rows((0, 0.5, "ab")))
+    days = _days(part)
+    assert [days[0].day, days[-1].day] == ["1970-02-10", "1970-05-10"]
+    assert [day.decisions for day in days] == [1] * 90
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

@@ -31,6 +31,10 @@ CHUNK = 4096  # rows that are read at a time
 MOST_VALUES = 2**28  # cells of a log, numbers in lists included: 2 GiB once they are read
 ROOM = 4 * 2**30  # bytes of memory: a few bytes of a file can stand for one text in every row
 LONGEST = 2000  # characters of what is said, which may repeat a text of the log
+NO_OPTIONS = {  # of a request, which the reader's errors speak of
+    "columns=": "A request has no columns=: rename the column in the file.",
+    "default_reward=": "A request has no default_reward=: give the rewards in the file.",
+}
 UNREAD = dict.fromkeys(("probabilities", "context", "target"))  # columns that no policy learns
 
 
@@ -49,8 +53,8 @@ def main(folder: str) -> dict[str, list[str]]:
         data = checked(learner, learner.saved_arrays())
     except Exception as error:
         words = said(error).replace(log, NAME)
-        named = " A request has no columns=: rename the column in the file." * ("columns=" in words)
-        return {"refused": [_short(words) + named]}
+        hints = [hint for option, hint in NO_OPTIONS.items() if option in words]
+        return {"refused": [" ".join([_short(words), *hints])]}
     with open(state, "wb") as stream:
         stream.write(data)
     return {"sentences": [_short(sentence) for sentence in sentences]}
