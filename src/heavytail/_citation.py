@@ -1,4 +1,4 @@
-"""How to cite the library and the paper behind it, as CITATION.cff says it."""
+"""BibTeX entries of the library and of the paper behind it, as CITATION.cff has them."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _retention(args: argparse.Namespace) -> Retention | None:
-    """How long rows are kept, and where older ones go."""
+    """The age from which rows move, and the place they move to."""
     if args.keep is None:
         if args.archive is not None:
             raise ValueError("--archive says where old decisions go: pass --keep TIME too.")

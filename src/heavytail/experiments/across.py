@@ -28,7 +28,7 @@ SIDES = [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0]
 
 @functools.lru_cache(maxsize=4)
 def resamples(settings: int, trials: int, stream: int = 0) -> IntArray:
-    """How often each trial is drawn in each resample, (draws, settings, trials)."""
+    """The number of times each trial is drawn in each resample, (draws, settings, trials)."""
     rng = np.random.default_rng([_SEED, stream])
     drawn = rng.integers(0, trials, (DRAWS * settings, trials))
     rows = trials * np.arange(DRAWS * settings)[:, None]
@@ -126,7 +126,7 @@ def relative(
 def section(
     found: Mapping[str, Mapping[Key, Trials]], shown: Mapping[str, Sequence[Key]]
 ) -> Section | None:
-    """What the settings say together of the policies shown in all; None of one, or of nothing."""
+    """Statistics over all settings of the policies shown in all; None of one, or of nothing."""
     lists = [list(shown[name]) for name in found]
     keys = [key for key in (lists[0] if lists else []) if all(key in keys for keys in lists)]
     if len(found) < 2 or len(keys) < 2:

@@ -248,7 +248,7 @@ class FileRow(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether none of its rows is in the tables."""
+        """Tell whether none of its rows is in the tables."""
         return self.done >= self.entries
 
 

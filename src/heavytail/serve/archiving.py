@@ -35,7 +35,7 @@ Old = Mapping[tuple[int, bytes], tuple[DecisionRow, OutcomeRow | None]]  # by mo
 
 
 class Retention(NamedTuple):
-    """How long rows stay in the store, in seconds, and where older ones go."""
+    """The seconds that rows stay in the store, and the place where older ones go."""
 
     keep: float
     place: str

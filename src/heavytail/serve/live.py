@@ -442,7 +442,7 @@ def _translated(
     decided: tuple[bytes, bytes] | None,
     catalogues: Callable[[int, int], dict[str, Any]],
 ) -> bytes:
-    """What a model learns of a decision of ``source``; ValueError if it cannot.
+    """Return what a model learns of a decision of ``source``; ValueError if it cannot.
 
     The offer has the features of the time of the decision, completed by those that the model began
     with. So a change of the offers does not change what a restart learns.
