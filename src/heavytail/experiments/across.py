@@ -160,7 +160,9 @@ def section(
         "below: higher is better."
     )
     result.figures["across"] = plots.profile_figure(_profiles(scores))
-    result.captions["across"] = "Performance profiles over all settings, with bands of 95 %."
+    result.captions["across"] = (
+        "Performance profiles over all settings, with bands of 95 % at each point."
+    )
     return result
 
 
