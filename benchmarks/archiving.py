@@ -22,8 +22,8 @@ from heavytail.ledger.details import Detail, pack
 from heavytail.ledger.layout import DecisionRow
 from heavytail.ledger.opening import opened
 from heavytail.ledger.sqlite import SQLiteStore
-from heavytail.ledger.store import Transaction
 from heavytail.ledger.tokens import Token
+from heavytail.ledger.transaction import Transaction
 
 ARMS, DIM, MANY = 10, 8, 5000
 PAST = 30 * 86_400.0

@@ -160,6 +160,7 @@ PARTS = (
         "fleet",
         *("benchmarks.fleet_network", "benchmarks.fleet_workers"),
         *("heavytail.ledger.commits", "heavytail.ledger.postgres", "heavytail.ledger.store"),
+        "heavytail.ledger.transaction",
     ),
     _prints(*("fleet-shards", "docs/evidence/fleet.md", 6, "fleet_shards"), *_policies("twin_ucb")),
     _prints(

@@ -13,8 +13,9 @@ from heavytail.ledger import archive
 from heavytail.ledger.details import Detail, pack
 from heavytail.ledger.layout import DecisionRow, ModelRow
 from heavytail.ledger.opening import opened
-from heavytail.ledger.store import Store, Transaction
+from heavytail.ledger.store import Store
 from heavytail.ledger.tokens import first_key
+from heavytail.ledger.transaction import Transaction
 from heavytail.serve import archiving
 from heavytail.serve.archiving import DAY, Retention
 

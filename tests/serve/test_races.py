@@ -12,8 +12,9 @@ from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 
 from heavytail.ledger.postgres import PostgresStore
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import StoreError, Transaction
+from heavytail.ledger.store import StoreError
 from heavytail.ledger.tokens import first_key
+from heavytail.ledger.transaction import Transaction
 from heavytail.serve import chores
 from heavytail.serve.forking import fork
 from heavytail.serve.tracker import Tracker

@@ -16,8 +16,9 @@ from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 from heavytail.ledger.layout import ADDED, Activity, DecisionRow
 from heavytail.ledger.opening import opened
 from heavytail.ledger.sqlite import SQLiteStore
-from heavytail.ledger.store import Lookup, StoreError
+from heavytail.ledger.store import StoreError
 from heavytail.ledger.tokens import Token, time_of
+from heavytail.ledger.transaction import Lookup
 
 
 def test_two_services_do_not_share_a_folder(tmp_path):

@@ -18,7 +18,8 @@ from tests.serve.killing import free_port
 from tests.serve.test_service import ARMS, SHOP, decide, reward, state
 
 from heavytail.ledger.postgres import PostgresStore
-from heavytail.ledger.store import Conflict, StoreError, Transaction
+from heavytail.ledger.store import Conflict, StoreError
+from heavytail.ledger.transaction import Transaction
 from heavytail.serve import live, ready
 from heavytail.serve.app import build
 from heavytail.serve.model import built

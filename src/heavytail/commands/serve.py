@@ -27,7 +27,8 @@ from heavytail._validate import on_one_line
 if TYPE_CHECKING:
     import uvicorn
 
-    from heavytail.ledger.store import Operation, Store, Transaction
+    from heavytail.ledger.store import Store
+    from heavytail.ledger.transaction import Operation, Transaction
     from heavytail.serve.archiving import Retention
 
 __all__ = ["add_arguments", "run"]

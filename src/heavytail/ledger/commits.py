@@ -17,7 +17,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Operation, Store, StoreError, Transaction
+from heavytail.ledger.store import Store, StoreError
+from heavytail.ledger.transaction import Operation, Transaction
 
 __all__ = ["LARGE", "Commits"]
 

@@ -29,7 +29,8 @@ from heavytail.logs.entries import Entry, checked_entry
 from heavytail.logs.reading.files import refuse_earlier
 
 if TYPE_CHECKING:
-    from heavytail.ledger.store import Store, Transaction
+    from heavytail.ledger.store import Store
+    from heavytail.ledger.transaction import Transaction
 
 __all__ = ["DecisionLog"]
 

@@ -14,8 +14,9 @@ from heavytail.ledger.archive import collected
 from heavytail.ledger.commits import LARGE, Commits
 from heavytail.ledger.layout import DecisionRow, FileRow, OutcomeRow
 from heavytail.ledger.refusal import Refusal, StoreError
-from heavytail.ledger.store import ARCHIVED, Store, Transaction
+from heavytail.ledger.store import ARCHIVED, Store
 from heavytail.ledger.tokens import Token, first_key
+from heavytail.ledger.transaction import Transaction
 from heavytail.serve.apart import apart
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from heavytail.ledger.opening import is_database
 from heavytail.ledger.opening import opened as stored_at
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.sqlite import SQLiteStore
-from heavytail.ledger.store import Store, StoreError, Transaction, as_bytes
+from heavytail.ledger.store import Store, StoreError, as_bytes
+from heavytail.ledger.transaction import Transaction
 from heavytail.serve.earned import Asked, Stream, answer, begun, check, since, stream
 from heavytail.serve.folding import Fold
 from heavytail.serve.wire import Earned

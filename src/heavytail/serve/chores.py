@@ -17,8 +17,9 @@ from collections.abc import Awaitable, Callable
 
 from heavytail.ledger.layout import ModelRow
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import StoreError, Transaction
+from heavytail.ledger.store import StoreError
 from heavytail.ledger.tokens import first_key
+from heavytail.ledger.transaction import Transaction
 from heavytail.serve.archiving import Retention, archive
 from heavytail.serve.counts import LENGTH
 from heavytail.serve.live import Live

@@ -13,7 +13,8 @@ import functools
 import time
 from collections.abc import Callable
 
-from heavytail.ledger.store import Store, Transaction
+from heavytail.ledger.store import Store
+from heavytail.ledger.transaction import Transaction
 
 __all__ = ["APART", "Clock", "steady"]
 

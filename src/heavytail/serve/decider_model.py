@@ -23,8 +23,8 @@ from heavytail.decider.rounds import FIRST, KEPT
 from heavytail.ledger.details import Detail, pack
 from heavytail.ledger.layout import CHANGE, DecisionRow, ModelRow, OutcomeRow
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Transaction
 from heavytail.ledger.tokens import Token, time_of
+from heavytail.ledger.transaction import Transaction
 from heavytail.policies.core.policy import Policy
 from heavytail.serve.decider_words import refusal_of
 from heavytail.serve.entries import Request, identified

@@ -10,8 +10,8 @@ import msgspec
 from heavytail.ledger.commits import LARGE
 from heavytail.ledger.layout import DecisionRow
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Lookup, Transaction
 from heavytail.ledger.tokens import Token
+from heavytail.ledger.transaction import Lookup, Transaction
 from heavytail.serve.apart import apart
 from heavytail.serve.clock import APART
 from heavytail.serve.entries import answered_again, identified

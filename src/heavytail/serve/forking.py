@@ -15,7 +15,7 @@ from heavytail.decider import Decider
 from heavytail.ledger.layout import ModelRow
 from heavytail.ledger.offers import packed
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Transaction
+from heavytail.ledger.transaction import Transaction
 from heavytail.policies.core.policy import Policy
 from heavytail.serve.apart import apart
 from heavytail.serve.decider_model import adopt, model_of, spec_of

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 from heavytail.ledger.commits import Commits
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Store, Transaction
+from heavytail.ledger.store import Store
+from heavytail.ledger.transaction import Transaction
 from heavytail.serve.wire import NAME, KeyView
 
 __all__ = ["SCOPES", "Keys", "digest", "issue", "reopen", "revoke", "views"]

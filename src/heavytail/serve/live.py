@@ -24,8 +24,9 @@ from heavytail.ledger.details import unpack
 from heavytail.ledger.layout import CHANGE, ModelRow, OutcomeRow
 from heavytail.ledger.offers import unpacked
 from heavytail.ledger.refusal import ArchiveError, InArchive, Refusal
-from heavytail.ledger.store import Store, StoreError, Transaction
+from heavytail.ledger.store import Store, StoreError
 from heavytail.ledger.tokens import time_of
+from heavytail.ledger.transaction import Transaction
 from heavytail.serve.apart import apart
 from heavytail.serve.clock import Clock
 from heavytail.serve.decider_model import model_of

@@ -8,7 +8,7 @@ from typing import Any
 from heavytail._validate import GREATEST
 from heavytail.ledger.offers import packed
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Transaction
+from heavytail.ledger.transaction import Transaction
 from heavytail.serve.apart import apart
 from heavytail.serve.decider_model import DeciderModel
 from heavytail.serve.model import Model, said

@@ -7,7 +7,8 @@ import math
 import time
 
 from heavytail.ledger.commits import Commits
-from heavytail.ledger.store import StoreError, Transaction
+from heavytail.ledger.store import StoreError
+from heavytail.ledger.transaction import Transaction
 
 __all__ = ["Ready"]
 

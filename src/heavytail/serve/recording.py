@@ -6,8 +6,9 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import StoreError, Transaction
+from heavytail.ledger.store import StoreError
 from heavytail.ledger.tokens import first_key
+from heavytail.ledger.transaction import Transaction
 from heavytail.serve.counts import Counts
 
 if TYPE_CHECKING:

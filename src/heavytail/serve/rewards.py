@@ -6,8 +6,9 @@ from typing import Final
 
 from heavytail.ledger.layout import DecisionRow
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import ARCHIVED, Transaction
+from heavytail.ledger.store import ARCHIVED
 from heavytail.ledger.tokens import Token, time_of
+from heavytail.ledger.transaction import Transaction
 from heavytail.serve.archiving import Old
 from heavytail.serve.model import Model
 from heavytail.serve.wire import Reward

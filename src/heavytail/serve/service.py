@@ -22,8 +22,9 @@ from msgspec import UNSET
 from heavytail.ledger.commits import LARGE
 from heavytail.ledger.layout import FileRow, ModelRow
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Lookup, Store, Transaction
+from heavytail.ledger.store import Store
 from heavytail.ledger.tokens import Token
+from heavytail.ledger.transaction import Lookup, Transaction
 from heavytail.serve.apart import apart
 from heavytail.serve.archiving import Old, Retention, in_archive, removed
 from heavytail.serve.books import Books

@@ -15,7 +15,7 @@ from msgspec import Struct
 from heavytail.decider.choice import amount
 from heavytail.ledger.layout import ModelRow
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Transaction
+from heavytail.ledger.transaction import Transaction
 from heavytail.serve.earned import LEVEL, OF_SPLIT, Stream, compared, span
 from heavytail.serve.wire import EarnedLine, Split, SplitDifference, SplitView
 

@@ -8,8 +8,9 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from heavytail.ledger.layout import Activity, ModelRow
-from heavytail.ledger.store import StoreError, Transaction
+from heavytail.ledger.store import StoreError
 from heavytail.ledger.tokens import time_of
+from heavytail.ledger.transaction import Transaction
 from heavytail.serve.counts import LENGTH, Counts
 from heavytail.serve.recording import record
 from heavytail.serve.wire import BrokenStats, ModelStats, Stats

@@ -14,7 +14,7 @@ import msgspec
 
 from heavytail.ledger.layout import ModelRow
 from heavytail.ledger.refusal import Refusal
-from heavytail.ledger.store import Transaction
+from heavytail.ledger.transaction import Transaction
 from heavytail.serve.apart import apart
 from heavytail.serve.decider_model import model_of
 from heavytail.serve.keeping import LEARNED, RESTORED
