@@ -1,4 +1,4 @@
-"""What operations write: reads and writes of models, decisions and outcomes within one commit."""
+"""Reads and writes of models, decisions and outcomes within one commit, by operations."""
 
 from __future__ import annotations
 
