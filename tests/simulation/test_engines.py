@@ -123,7 +123,8 @@ def test_equal_arms_tie_to_the_first() -> None:
         ({"means": np.zeros((100, 2))}, r"means of shape \(100, 4\); got \(100, 2\)"),
         ({"arms": np.full((100, 4, 2), 9.0)}, "has norm 12.7279, above the bound 1"),
         ({"arms": np.zeros((100, 4, 3))}, r"arms of shape \(100, 4, 2\)"),
-        ({"noise": np.full(100, np.nan)}, "finite noise"),
+        ({"noise": np.full(100, np.nan)}, "got nan"),
+        ({"means": np.full((100, 4), np.nan)}, "finite means"),
         ({"factor": np.ones(99)}, r"factor of shape \(100,\)"),
         ({"offered": np.zeros((100, 1), dtype=int)}, "offered as"),
         (

@@ -178,11 +178,14 @@ def check_dealt(environment: Environment) -> None:
     if block is None:
         raise ValueError(f"{name}.deal must yield a heavytail.environments.Block; got nothing.")
     check_block(block, environment.dim, name)
+    for part in ("arms", "noise"):
+        _check_finite(block, part, name)
 
 
 def check_block(block: object, dim: int, name: str) -> None:
-    """Refuse a block whose arrays do not fit each other, or are not finite: compiled code trusts
-    them. ``name`` is that of the user's class.
+    """Refuse a block whose arrays do not fit each other, which compiled code trusts, or whose means
+    are not finite. Policies refuse arms and rewards that are not. ``name`` is that of the user's
+    class.
     """
     if not isinstance(block, Block):
         raise ValueError(f"{name}.deal must yield a heavytail.environments.Block; got {block!r}.")
@@ -207,8 +210,8 @@ def check_block(block: object, dim: int, name: str) -> None:
         if np.shape(values) != wanted:
             got = np.shape(values)
             raise ValueError(f"{name} must deal {part} of shape {wanted}; got {got}.")
-        if not np.isfinite(values).all():
-            raise ValueError(f"{name} must deal finite {part}; got NaN or infinity.")
+        if part not in ("arms", "noise"):
+            _check_finite(block, part, name)
     offered = block.offered
     if offered is not None and (
         arms.ndim == 3
@@ -222,6 +225,11 @@ def check_block(block: object, dim: int, name: str) -> None:
         raise ValueError(
             f"{name} must deal offered as (rounds, k) places of arms from 0 to {shown[0] - 1}."
         )
+
+
+def _check_finite(block: Block, part: str, name: str) -> None:
+    if not np.isfinite(getattr(block, part)).all():
+        raise ValueError(f"{name} must deal finite {part}; got NaN or infinity.")
 
 
 def _affordable(init: Callable[..., None]) -> Callable[..., None]:
