@@ -33,7 +33,7 @@ th { background: #f4f4f4; white-space: nowrap; }
 table:not(.verdicts) td { white-space: nowrap; }
 .verdicts td:nth-child(3), .verdicts td:nth-child(5) { min-width: 15rem; }
 .verdicts td:nth-child(4) { min-width: 22rem; }
-.verdicts td:nth-child(2) { white-space: nowrap; font-weight: 600; }
+.verdicts td:nth-child(2) { min-width: 8rem; font-weight: 600; }
 .holds { color: #00603f; } .part { color: #7a5200; } .not { color: #a11b00; }
 .missing { color: #555; }
 pre { padding: .6rem; font-size: .85rem; } ul { margin: 0; padding: 0; list-style: none; }
