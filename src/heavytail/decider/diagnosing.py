@@ -97,7 +97,7 @@ def _about_one_reward(of: Snapshot) -> list[str]:
     return [
         f"One reward, {amount(float(of.rows.rewards[row]))} for "
         f"'{of.offers.ids[of.rows.offers[row]]}', has {percent(part)} of all that {len(sizes):,} "
-        "visits earned, and decides what is shown. If it is an error, learn the others in a new "
+        "visits earned. It may decide what is shown. If it is an error, learn the others in a new "
         "Decider."
     ]
 
