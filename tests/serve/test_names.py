@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import resource
 import signal
+import threading
 import time
 
 import pytest
@@ -66,6 +67,54 @@ def test_a_promoted_shadow_learns_no_reward_that_the_old_model_gets_in_the_same_
     client.__exit__(None, None, None)
     with serving(where) as again:
         assert (state(again), state(again, "b")) == states
+
+
+@pytest.mark.parametrize("policy", [None, "HvtUCB"])
+def test_a_promoted_shadow_goes_on_with_the_state_that_it_has(pair, policy):
+    one, other = pair
+    learn(one, 1.0, 5.0)
+    shadow(one, policy)
+    look(other)
+    models = [each.app.state.service.models for each in pair]
+    states = [each["b"] for each in models]
+    ok(one.post(f"{SHOP}/promote", json={"model": "b"}))
+    look(other)
+    assert all(each["shop"] is before for each, before in zip(models, states, strict=True))
+    learn(one, 2.0)
+    look(other)
+    assert state(one) == state(other)
+    assert differing(one.app.state.service.store, one) == []
+
+
+def test_no_decision_is_refused_while_shadows_are_promoted_under_load(pair):
+    one, other = pair
+    learn(one, *range(200))
+    stop, refused = threading.Event(), []
+
+    def shop(client):
+        while not stop.is_set():
+            made = client.post(f"{SHOP}/decisions", json={"arms": ARMS})
+            if made.status_code >= 300:
+                refused.append(made.json())
+                return
+            client.post(f"{SHOP}/rewards", json={"token": made.json()["token"], "reward": 1.0})
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for client in (one, other):
+            pool.submit(shop, client)
+        try:
+            for name, policy in (("b", None), ("c", "HvtUCB")):
+                ok(one.post(FORK, json={"name": name, "shadow": True, "policy": policy}))
+                look(other)
+                settle(one)
+                ok(one.post(f"{SHOP}/promote", json={"model": name}))
+        finally:
+            stop.set()
+    assert refused == []
+    look(one)
+    look(other)
+    assert state(one) == state(other)
+    assert differing(one.app.state.service.store, one) == []
 
 
 @pytest.mark.parametrize("policy", [None, "HvtUCB"])

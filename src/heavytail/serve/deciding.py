@@ -16,6 +16,7 @@ from heavytail.serve.apart import apart
 from heavytail.serve.clock import APART
 from heavytail.serve.entries import answered_again, identified
 from heavytail.serve.fast import Plain
+from heavytail.serve.live import BATCH
 from heavytail.serve.splits import Shares, unit_of
 from heavytail.serve.wire import DecideAmongNamed, DecideAmongVectors, DecideInContext
 
@@ -99,6 +100,8 @@ async def _chosen(
     """Let a model make the decisions at some places of a request."""
     if model.row.follows is not None:
         raise Refusal(409, "shadow", "This model is a shadow: it learns, but makes no decisions.")
+    if model.unready and model.row.since - model.version <= BATCH:
+        await service.live.chased(model)  # soon over
     if model.unready:
         progress = f"{model.version:,} of {model.row.since:,}"
         message = f"The model learns the log of another model: {progress} rewards. Wait for it."

@@ -4,6 +4,7 @@ another's name.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 from typing import Any
@@ -21,7 +22,7 @@ from heavytail.serve.apart import apart
 from heavytail.serve.decider_model import adopt, model_of, spec_of
 from heavytail.serve.entries import USED
 from heavytail.serve.keeping import FORKED
-from heavytail.serve.live import reads_alike
+from heavytail.serve.live import lineage, reads_alike
 from heavytail.serve.model import READY, Model, said
 from heavytail.serve.offering import check_offers
 from heavytail.serve.service import Service, check_model, check_name, encoded_spec
@@ -227,6 +228,9 @@ async def promote(
     if first.row.follows is not None:
         message = f"Model {name!r} is a shadow. Promote it in the name that makes the decisions."
         raise Refusal(409, "shadow", message)
+    if second.row.follows is not None:  # so that other processes need not learn its log again
+        with contextlib.suppress(Refusal):
+            await service.snapshot(other, "")
 
     def work(tx: Transaction) -> None:
         for number in sorted((first.row.id, second.row.id)):
@@ -248,11 +252,17 @@ async def promote(
             raise Refusal(409, "learning", message, "model")
         if new.follows is not None:
             tx.detach(new)
+            second.lineage = lineage(tx, tx.model(other) or new)  # it learns no more of the old one
         tx.swap_names(old, new)
         write_swaps(tx, (old.id, new.id))
         tx.audit(who, f"{line}{ASKED}{key}" if key else line)
 
-    await service.commits.do(work)
+    before = second.lineage
+    try:
+        await service.commits.do(work)
+    except BaseException:
+        second.lineage = before
+        raise
     await service.live.refresh()
     return await service.describe(name)
 

@@ -14,7 +14,7 @@ import itertools
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -31,11 +31,11 @@ from heavytail.serve.apart import apart
 from heavytail.serve.clock import Clock
 from heavytail.serve.decider_model import model_of
 from heavytail.serve.keeping import RESTORED, Way, ways
-from heavytail.serve.model import Model, Stretch, said
+from heavytail.serve.model import NONE, Model, Stretch, said
 from heavytail.serve.splits import REMEMBERED, Shares, Swaps, decoded, swaps
 from heavytail.serve.wire import DECIDER, ModelSpec
 
-__all__ = ["Broken", "Live", "reads_alike"]
+__all__ = ["BATCH", "Broken", "Live", "lineage", "reads_alike"]
 
 log = logging.getLogger("heavytail.serve")
 
@@ -47,7 +47,8 @@ BRIEF = 0.1  # seconds that a look at other processes waits for models that lear
 
 Named = TypeVar("Named", Model, "Broken")
 Next = tuple[list[OutcomeRow], dict[int, str]]
-News = list[tuple[Model, list[OutcomeRow] | None]]  # None: more than can be learned at once
+# of each stretch, the next outcomes; None if there are more than can be learned at once
+News = list[tuple[Model, Stretch, list[OutcomeRow] | None]]
 
 
 class Broken(NamedTuple):
@@ -164,12 +165,13 @@ class Live:
         for failed in self._rename(broken, there, self.broken):
             row = there[failed.row.id]._replace(epoch=failed.row.epoch, follows=failed.row.follows)
             self.broken[row.name] = failed._replace(row=row)
+        for model in self.models.values():
+            if model.row.id in there:
+                model.respecify(there[model.row.id])
         for row in rows:
             loaded = self.broken.get(row.name) or self.models.get(row.name)
             line = loaded.line if isinstance(loaded, Model) else loaded and loaded.row.line
-            if isinstance(loaded, Model) and loaded.row.id == row.id:
-                loaded.respecify(row)
-            if line != row.line:
+            if line != row.line and not (isinstance(loaded, Model) and await self._go_on(loaded)):
                 with contextlib.suppress(Refusal):  # it is gone again, or cannot be opened
                     await self.open(row)
         chasers = []
@@ -216,6 +218,28 @@ class Live:
         left = [each for each in known if each.row.id in there]
         names.update({there[each.row.id].name: each for each in left})
         return left
+
+    async def _go_on(self, model: Model) -> bool:
+        """Let a shadow that was promoted go on with its state, if that is on the line of its row.
+        Returns whether it does.
+        """
+        row = model.row
+        number, epoch, follows = model.line
+        if follows is None or row.line != (number, epoch, None):
+            return False
+        stretches = await self.commits.do(functools.partial(lineage, row=row))
+        await self.read_offers(model)
+
+        def take_over() -> bool:
+            if model.version > row.since or model.row.line != row.line:
+                return False
+            model.lineage, model.line = stretches, row.line
+            return True
+
+        if not await model.turn("change", 0, take_over):
+            return False
+        self._start_chase(model)
+        return True
 
     async def read_offers(self, model: Model) -> None:
         """Read the newest catalogue of a model, unless it has it."""
@@ -295,7 +319,7 @@ class Live:
             model = await apart(functools.partial(model_of, row, snapshot))
         except Refusal as refusal:  # of the specification: the model is there, and cannot be opened
             raise ValueError(refusal.message) from None
-        model.lineage = await self.commits.do(functools.partial(_lineage, row=row))
+        model.lineage = await self.commits.do(functools.partial(lineage, row=row))
         await self.read_offers(model)
         for last, then in way.turns:
             await self.catch_up(model, last=last)
@@ -331,7 +355,8 @@ class Live:
                 full = full and rows[-1].seq < last
                 rows = [row for row in rows if row.seq <= last]
             kind = "change" if any(row.by_default == CHANGE for row in rows) else "learn"
-            await model.turn(kind, len(rows), functools.partial(model.learn, rows, reasons))
+            learn = functools.partial(_learn_of, model, stretch, rows, reasons)
+            await model.turn(kind, len(rows), learn)
             full = full or (model.stretch is not stretch and last is None)
         if last is not None and model.version != last:
             raise RuntimeError(f"outcome {last} is missing.")
@@ -344,25 +369,26 @@ class Live:
             if stretch.model in touched or model.lineage[-1].model in touched:
                 most = min(model.batch, BATCH)
                 if not most or stretch.translated or stretch.until < math.inf:
-                    news.append((model, None))
+                    news.append((model, stretch, None))
                     continue
                 try:
                     rows = self.store.outcomes(stretch.model, version, most + 1)
                 except InArchive:
-                    news.append((model, None))
+                    news.append((model, stretch, None))
                     continue
                 short = len(rows) <= most and all(row.by_default != CHANGE for row in rows)
-                news.append((model, rows if short else None))
+                news.append((model, stretch, rows if short else None))
         return news
 
     def _learn(self, news: News) -> None:
-        for model, rows in news:
+        for model, stretch, rows in news:
             if rows is None or model.turns.taken:
                 self._start_chase(model)
                 continue
             try:
                 size = model.size(len(rows))
-                model.turns.timed("learn", size, functools.partial(model.learn, rows))
+                learn = functools.partial(_learn_of, model, stretch, rows)
+                model.turns.timed("learn", size, learn)
             except Exception:  # it learns them with the next, or says so when it is opened
                 log.exception("%s did not learn the new outcomes", model.row.name)
 
@@ -395,6 +421,14 @@ class Live:
             done, _ = await asyncio.wait([model.chaser], timeout=0.01)
             if done:
                 return
+
+
+def _learn_of(
+    model: Model, stretch: Stretch, rows: list[OutcomeRow], reasons: Mapping[int, str] = NONE
+) -> None:
+    """Learn outcomes of a stretch, unless the model has another since they were read."""
+    if model.stretch is stretch:
+        model.learn(rows, reasons)
 
 
 def _at_once(tx: Transaction, following: Callable[[Store], Next]) -> Next | None:
@@ -467,7 +501,7 @@ def _catalogue(store: Store, model: int, number: int) -> dict[str, Any]:
     return {} if content is None else unpacked(content)
 
 
-def _lineage(tx: Transaction, row: ModelRow) -> list[Stretch]:
+def lineage(tx: Transaction, row: ModelRow) -> list[Stretch]:
     """The models whose outcomes a model learns, in order."""
     spec, stretches = msgspec.json.decode(row.spec, type=ModelSpec), []
     for number, until in tx.store.lineage(row):

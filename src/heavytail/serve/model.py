@@ -44,7 +44,18 @@ from heavytail.serve.wire import (
 )
 from heavytail.tails import MomentBound
 
-__all__ = ["READY", "REPEATS", "Model", "Stretch", "built", "chance", "finite", "said", "warmed"]
+__all__ = [
+    "NONE",
+    "READY",
+    "REPEATS",
+    "Model",
+    "Stretch",
+    "built",
+    "chance",
+    "finite",
+    "said",
+    "warmed",
+]
 
 T = TypeVar("T")
 
