@@ -4,7 +4,8 @@
     python -m benchmarks.evidence --only tails    # a part or more
     python -m benchmarks.evidence --stale         # those whose code has changed since
     python -m benchmarks.evidence --stamps        # today's stamp of every part, as JSON
-    python -m benchmarks.evidence --renew FILE    # give records of the stamps in FILE today's
+    python -m benchmarks.evidence --renew FILE    # give records of the stamps in FILE today's;
+                                                  # with --only, these parts'
 
 A part is a command and the pages it feeds. What it printed is kept in ``recorded_evidence.json``
 with the commit, the machine and a stamp of the code it ran: the command's own file, the modules
@@ -15,7 +16,9 @@ other, and a table with a number that its record has not.
 
 A change that moves code and no number, such as a new shape of classes, makes no record wrong. Where
 ``python -m benchmarks.bits`` prints the same at the commit before and at the one after, write the
-stamps of the one before to a file, and renew those records by it at the one after.
+stamps of the one before to a file, and renew those records by it at the one after. So for single
+parts whose own command prints the same at both commits, on fewer trials or the other engine: renew
+these by name, and say in the message of the commit what was compared.
 
 A part that this commit has recorded is not made again, so that an interrupted run goes on where it
 was. Parts for a GPU are left out where there is none.
@@ -33,7 +36,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -118,10 +121,15 @@ def known() -> dict[str, str]:
     return dict(tomllib.loads(KNOWN.read_text()))
 
 
-def renew(earlier: dict[str, str], path: Path = RECORD) -> list[str]:
-    """Give every record whose stamp is that of its part in ``earlier`` the stamp of today."""
+def renew(
+    earlier: dict[str, str], path: Path = RECORD, only: Sequence[str] | None = None
+) -> list[str]:
+    """Give the records whose stamp is that of their part in ``earlier`` the stamp of today: all of
+    them, or those of the parts named.
+    """
     made = records(path)
     names = [p.name for p in PARTS if p.name in made and made[p.name].stamp == earlier.get(p.name)]
+    names = [name for name in names if only is None or name in only]
     parts = {part.name: part for part in PARTS}
     for name in names:
         keep(name, made[name]._replace(stamp=stamp(parts[name])), path)
@@ -179,7 +187,7 @@ def with_head(page: str, text: str, made: dict[str, Made], why: dict[str, str]) 
         return text
     said = [
         OLD,
-        "    These numbers are of earlier code than this, until `make evidence` makes them:\n",
+        "    These numbers were made by earlier code; `make evidence` makes them anew:\n",
     ]
     for name in parts:
         at = f"{made[name].commit[:7]}, {made[name].date}" if name in made else "no commit kept"
@@ -225,7 +233,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps({part.name: stamp(part) for part in PARTS}, indent=1))
         return 0
     if args.renew:
-        renewed = renew(json.loads(Path(args.renew).read_text()))
+        renewed = renew(json.loads(Path(args.renew).read_text()), only=args.only)
         print(f"renewed: {', '.join(renewed)}")
         return 0
     if args.heads:

@@ -196,6 +196,18 @@ def test_a_part_that_fails_leaves_no_record_and_one_that_works_does(tmp_path, mo
     assert kept["tails"].printed == ["4.5"]
 
 
+def test_records_of_an_earlier_commit_are_renewed_all_or_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    for name in ("tails", "links", "glb"):
+        evidence.keep(name, Made("c", "d", "m", f"of {name}", []), path)
+    earlier = {"tails": "of tails", "links": "of links", "glb": "of another commit"}
+    assert evidence.renew(earlier, path, only=["tails", "glb"]) == ["tails"]
+    assert evidence.renew(earlier, path) == ["links"]
+    kept = evidence.records(path)
+    assert kept["tails"] == Made("c", "d", "m", evidence.stamp(BY_NAME["tails"]), [])
+    assert kept["glb"].stamp == "of glb"
+
+
 def test_what_this_commit_has_recorded_is_not_made_again(monkeypatch, capsys) -> None:
     runs: list[str] = []
     kept = {name: Made("now", "d", "m", "s", []) for name in ("tails", "links", "coverage")}
