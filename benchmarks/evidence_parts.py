@@ -434,10 +434,9 @@ PARTS = (
     Part(
         "coverage",
         ("docs/evidence/reproduction.md",),
-        9,
-        ("heavytail coverage --trials 1000000 --engine cuda --record",),
+        25,
+        ("heavytail coverage --trials 2000 --record",),
         PAPERS,
-        gpu=True,
         writes=True,
     ),
     Part(
@@ -455,6 +454,13 @@ PARTS = (
         ("heavytail reproduce --docs docs/evidence/reproduction.md",),
         PAPERS,
         writes=True,
+    ),
+    Part(
+        "second-seed",
+        ("docs/evidence/where_it_loses.md",),
+        15,
+        ("heavytail reproduce --seed 7 --out results/second",),
+        PAPERS,
     ),
     Part(
         "untuned-defaults",
