@@ -210,14 +210,14 @@ def test_records_of_an_earlier_commit_are_renewed_all_or_by_name(tmp_path: Path)
 
 def test_what_this_commit_has_recorded_is_not_made_again(monkeypatch, capsys) -> None:
     runs: list[str] = []
-    kept = {name: Made("now", "d", "m", "s", []) for name in ("tails", "links", "coverage")}
+    kept = {name: Made("now", "d", "m", "s", []) for name in ("tails", "links", "sharp-coverage")}
     kept["links"] = kept["links"]._replace(commit="before")
-    parts = tuple(BY_NAME[name] for name in ("tails", "links", "coverage", "glb"))
+    parts = tuple(BY_NAME[name] for name in ("tails", "links", "sharp-coverage", "glb"))
     for name, value in {
         "PARTS": parts,
         "records": lambda: kept,
         "commit": lambda: "now",
-        "stale": lambda _: {"coverage", "glb"},
+        "stale": lambda _: {"sharp-coverage", "glb"},
         "make": lambda part: runs.append(part.name) or part.name != "glb",
         "write_heads": lambda: None,
     }.items():
@@ -226,7 +226,7 @@ def test_what_this_commit_has_recorded_is_not_made_again(monkeypatch, capsys) ->
     assert evidence.main([]) == 1  # links are of another commit; glb fails
     assert runs == ["links", "glb"]
     shown = capsys.readouterr().out
-    assert "coverage: left out. no GPU here." in shown
+    assert "sharp-coverage: left out. no GPU here." in shown
     assert "failed: glb" in shown
     runs.clear()
     evidence.main(["--stale"])
