@@ -140,7 +140,7 @@ def section(record: dict[str, Any]) -> Section:
         f"`{made['command']}` at {made['commit']} on {made['date']}, {made['machine']}; "
         "recorded then, not measured anew by each reproduction. A trial counts as covered when "
         "theta* lay in the confidence set after every round; only theory and sharp promise that. "
-        "HEAVY-OFUL keeps its history and does not run on this engine."
+        "HEAVY-OFUL, which keeps its history, is left out."
     )
     old = sum(run["old"] for run in runs)
     if old:
