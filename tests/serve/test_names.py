@@ -21,6 +21,7 @@ import heavytail as ht
 from heavytail.ledger.postgres import PostgresStore
 from heavytail.ledger.refusal import Refusal
 from heavytail.ledger.store import StoreError
+from heavytail.ledger.transaction import Transaction
 from heavytail.serve.forking import fork, promote
 from heavytail.serve.live import Live
 from heavytail.serve.offering import write_offers
@@ -84,6 +85,42 @@ def test_a_promoted_shadow_goes_on_with_the_state_that_it_has(pair, policy):
     look(other)
     assert state(one) == state(other)
     assert differing(one.app.state.service.store, one) == []
+
+
+@pytest.mark.parametrize("policy", [None, "HvtUCB"])
+def test_a_shadow_whose_promotion_failed_goes_on_learning(shop, monkeypatch, policy):
+    learn(shop, 1.0, 5.0)
+    shadow(shop, policy)
+    with monkeypatch.context() as failing:
+        failing.setattr(Transaction, "swap_names", broken_swap)
+        assert shop.post(f"{SHOP}/promote", json={"model": "b"}).status_code == 503
+    learn(shop, 2.0)
+    settle(shop)
+    assert ok(shop.get("/v1/models/b"))["shadow_of"] == "shop"
+    assert ok(shop.get("/v1/models/b"))["version"] == 3
+    assert differing(shop.app.state.service.store, shop) == []
+    ok(shop.post(f"{SHOP}/promote", json={"model": "b"}))
+    learn(shop, 3.0)
+    assert differing(shop.app.state.service.store, shop) == []
+
+
+def test_what_was_read_of_the_old_model_is_not_learned_after_the_promotion(shop):
+    learn(shop, 1.0, 5.0)
+    shadow(shop)
+    live = shop.app.state.service.live
+    promoted = live.models["b"]
+    old, stretch = live.models["shop"].row.id, promoted.stretch
+    ok(shop.post(f"{SHOP}/promote", json={"model": "b"}))
+    learn(shop, 9.0, name="b")
+    rows = live.store.outcomes(old, 2, 10)
+    assert [row.reward for row in rows] == [9.0]
+    shop.portal.call(live._learn, [(promoted, stretch, rows)])
+    assert promoted.version == 2
+    assert differing(live.store, shop) == []
+
+
+def broken_swap(tx, old, new):
+    raise OSError("no space left on the device")
 
 
 def test_no_decision_is_refused_while_shadows_are_promoted_under_load(pair):

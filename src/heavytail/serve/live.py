@@ -224,8 +224,7 @@ class Live:
         Returns whether it does.
         """
         row = model.row
-        number, epoch, follows = model.line
-        if follows is None or row.line != (number, epoch, None):
+        if row.line != (*model.line[:2], None):
             return False
         stretches = await self.commits.do(functools.partial(lineage, row=row))
         await self.read_offers(model)
