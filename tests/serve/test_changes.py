@@ -107,6 +107,13 @@ def test_a_change_of_settings_reaches_the_other_worker(pair):
     assert decide(other)["probability"] == pytest.approx(1 / 3)
 
 
+def test_a_worker_chooses_at_once_among_offers_that_another_worker_was_given(pair):
+    one, other = pair
+    assert code(other.post(f"{SHOP}/decisions", json={})) == (422, "no_offers")
+    ok(one.put(f"{SHOP}/offers", json={"offers": OFFERS}))
+    assert ok(other.post(f"{SHOP}/decisions", json={}))["id"] in OFFERS
+
+
 # Files
 
 

@@ -104,6 +104,48 @@ def test_a_shadow_whose_promotion_failed_goes_on_learning(shop, monkeypatch, pol
     assert differing(shop.app.state.service.store, shop) == []
 
 
+@pytest.mark.parametrize("policy", [None, "HvtUCB"])
+def test_a_worker_that_lags_when_the_old_model_is_deleted_reads_the_snapshot(pair, policy):
+    one, other = pair
+    learn(one, 1.0, 5.0)
+    shadow(one, policy)
+    look(other)
+    settle(other)
+    learn(one, 2.0, 3.0, -4.0)  # the other worker has not looked
+    settle(one)
+    ok(one.post(f"{SHOP}/promote", json={"model": "b"}))
+    ok(one.post(f"{SHOP}/snapshots"))
+    assert one.delete("/v1/models/b").status_code == 204
+    learn(one, 7.0)
+    for client in (other, one):
+        look(client)
+        settle(client)
+    assert state(one) == state(other)
+    learn(other, 9.0)
+    look(one)
+    assert ok(one.get(SHOP))["version"] == ok(other.get(SHOP))["version"] == 7
+    assert state(one) == state(other)
+
+
+def test_names_hold_while_a_promoted_model_is_read_before_the_promotion_is(pair):
+    one, other = pair
+    ok(one.post(FORK, json={"name": "b", "policy": "HvtUCB"}))
+    look(other)
+    service = other.app.state.service
+    models = service.models
+    policies = {name: model.spec.policy for name, model in models.items()}
+    ok(one.post(f"{SHOP}/promote", json={"model": "b"}))
+    other.portal.call(service.live.open, models["b"].row)
+    assert {name: model.spec.policy for name, model in models.items()} == {
+        "shop": policies["b"],
+        "b": policies["shop"],
+    }
+    look(other)
+    look(one)
+    assert state(one) == state(other)
+    assert state(one, "b") == state(other, "b")
+
+
 def test_what_was_read_of_the_old_model_is_not_learned_after_the_promotion(shop):
     learn(shop, 1.0, 5.0)
     shadow(shop)

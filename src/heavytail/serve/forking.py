@@ -22,7 +22,7 @@ from heavytail.serve.apart import apart
 from heavytail.serve.decider_model import adopt, model_of, spec_of
 from heavytail.serve.entries import USED
 from heavytail.serve.keeping import FORKED
-from heavytail.serve.live import lineage, reads_alike
+from heavytail.serve.live import reads_alike
 from heavytail.serve.model import READY, Model, said
 from heavytail.serve.offering import check_offers
 from heavytail.serve.service import Service, check_model, check_name, encoded_spec
@@ -252,17 +252,11 @@ async def promote(
             raise Refusal(409, "learning", message, "model")
         if new.follows is not None:
             tx.detach(new)
-            second.lineage = lineage(tx, tx.model(other) or new)  # it learns no more of the old one
         tx.swap_names(old, new)
         write_swaps(tx, (old.id, new.id))
         tx.audit(who, f"{line}{ASKED}{key}" if key else line)
 
-    before = second.lineage
-    try:
-        await service.commits.do(work)
-    except BaseException:
-        second.lineage = before
-        raise
+    await service.commits.do(work)
     await service.live.refresh()
     return await service.describe(name)
 

@@ -35,7 +35,7 @@ from heavytail.serve.model import NONE, Model, Stretch, said
 from heavytail.serve.splits import REMEMBERED, Shares, Swaps, decoded, swaps
 from heavytail.serve.wire import DECIDER, ModelSpec
 
-__all__ = ["BATCH", "Broken", "Live", "lineage", "reads_alike"]
+__all__ = ["BATCH", "Broken", "Live", "reads_alike"]
 
 log = logging.getLogger("heavytail.serve")
 
@@ -226,11 +226,15 @@ class Live:
         row = model.row
         if row.line != (*model.line[:2], None):
             return False
-        stretches = await self.commits.do(functools.partial(lineage, row=row))
+        stretches = await self.commits.do(functools.partial(_lineage, row=row))
         await self.read_offers(model)
 
         def take_over() -> bool:
-            if model.version > row.since or model.row.line != row.line:
+            if model.line == row.line:  # another look was quicker
+                return True
+            rest = [each.model for each in stretches if model.version < each.until]
+            gone = model.version < row.since and rest == [row.id]  # deleted, a snapshot has it
+            if gone or model.version > row.since or model.row.line != row.line:
                 return False
             model.lineage, model.line = stretches, row.line
             return True
@@ -318,7 +322,7 @@ class Live:
             model = await apart(functools.partial(model_of, row, snapshot))
         except Refusal as refusal:  # of the specification: the model is there, and cannot be opened
             raise ValueError(refusal.message) from None
-        model.lineage = await self.commits.do(functools.partial(lineage, row=row))
+        model.lineage = await self.commits.do(functools.partial(_lineage, row=row))
         await self.read_offers(model)
         for last, then in way.turns:
             await self.catch_up(model, last=last)
@@ -331,13 +335,18 @@ class Live:
             words = "its log alone" if way.number is None else f"snapshot {way.number} and its log"
             model.passed = f"The model was started from {words}: {'; '.join(passed)}"
             log.warning("%s: %s", name, model.passed)
-        old = self.numbered(model.row.id)
+        old, other = self.numbered(model.row.id), self.models.get(name)
         if old is not None:
             model.tracker = old.tracker
         model.tracker.clock = self.clock
         self.forget(model.row.id)
         self.broken.pop(name, None)
         self.models[name] = model
+        if old is not None and old.row.name != name:  # a promotion that was not read yet
+            self.doubtful = True
+            if other is not None:
+                other.respecify(other.row._replace(name=old.row.name))
+                self.models[old.row.name] = other
 
     async def catch_up(self, model: Model, *, last: int | None = None) -> None:
         """Learn all outcomes up to ``last`` while the service goes on."""
@@ -500,7 +509,7 @@ def _catalogue(store: Store, model: int, number: int) -> dict[str, Any]:
     return {} if content is None else unpacked(content)
 
 
-def lineage(tx: Transaction, row: ModelRow) -> list[Stretch]:
+def _lineage(tx: Transaction, row: ModelRow) -> list[Stretch]:
     """The models whose outcomes a model learns, in order."""
     spec, stretches = msgspec.json.decode(row.spec, type=ModelSpec), []
     for number, until in tx.store.lineage(row):
