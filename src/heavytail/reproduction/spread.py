@@ -197,7 +197,7 @@ def _label(run: dict[str, Any]) -> str:
 
 def figure(name: str, runs: list[dict[str, Any]]) -> Figure:
     """The share of trials whose regret exceeds a value, by that value."""
-    out, (axis,) = plots.new_figure()
+    out, (axis,) = plots.new_figure(height=3.9)  # room for the legend
     above = 1.0 - np.array(LEVELS)
     for run in runs:
         if run["variant"] == "theory":
@@ -214,5 +214,5 @@ def figure(name: str, runs: list[dict[str, Any]]) -> Figure:
         title=setting(name).title,
     )
     axis.set_ylim(max(1e-4, 1.0 / runs[0]["trials"]), 1.2)
-    axis.legend(fontsize=8, loc="lower left")
+    out.legend(loc="outside lower center", ncols=2, fontsize=7, frameon=False)
     return out
