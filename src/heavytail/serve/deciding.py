@@ -102,6 +102,7 @@ async def _chosen(
         raise Refusal(409, "shadow", "This model is a shadow: it learns, but makes no decisions.")
     if model.unready and model.row.since - model.version <= BATCH:
         await service.live.chased(model)  # soon over
+        model = service.live.numbered(model.row.id) or model
     if model.unready:
         progress = f"{model.version:,} of {model.row.since:,}"
         message = f"The model learns the log of another model: {progress} rewards. Wait for it."
@@ -125,6 +126,7 @@ async def _chosen(
         if refusal.code != "no_offers":
             raise
         await service.live.look()  # another process may have given it offers
+        model = service.live.numbered(model.row.id) or model
         chosen = await model.turn("choose", sum(map(model.count, choices)), choose)
     version, sets, decisions, unknown = chosen
     when, wall = service.live.clock(), service.store.clock()

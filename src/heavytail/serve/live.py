@@ -31,7 +31,7 @@ from heavytail.serve.apart import apart
 from heavytail.serve.clock import Clock
 from heavytail.serve.decider_model import model_of
 from heavytail.serve.keeping import RESTORED, Way, ways
-from heavytail.serve.model import NONE, Model, Stretch, said
+from heavytail.serve.model import NONE, READY, Model, Stretch, said
 from heavytail.serve.splits import REMEMBERED, Shares, Swaps, decoded, swaps
 from heavytail.serve.wire import DECIDER, ModelSpec
 
@@ -224,7 +224,7 @@ class Live:
         Returns whether it does.
         """
         row = model.row
-        if row.line != (*model.line[:2], None):
+        if row.line == model.line or row.line != (*model.line[:2], None):
             return False
         stretches = await self.commits.do(functools.partial(_lineage, row=row))
         await self.read_offers(model)
@@ -232,9 +232,9 @@ class Live:
         def take_over() -> bool:
             if model.line == row.line:  # another look was quicker
                 return True
-            rest = [each.model for each in stretches if model.version < each.until]
-            gone = model.version < row.since and rest == [row.id]  # deleted, a snapshot has it
-            if gone or model.version > row.since or model.row.line != row.line:
+            if model.version < row.since and model.source not in {each.model for each in stretches}:
+                return False  # that model is deleted, and a snapshot has what it learned
+            if not READY * row.since <= model.version <= row.since or model.row.line != row.line:
                 return False
             model.lineage, model.line = stretches, row.line
             return True
@@ -271,6 +271,7 @@ class Live:
             lambda tx: (tx.store.model(row.id), tx.store.snapshots(row.id))
         )
         stored, before = _existing(looked_up), self.numbered(row.id)
+        line = None if before is None else before.line
         passed: list[str] = []
         restored = any(str(note).startswith(RESTORED) for *_, note in kept)
         own = stored.since == 0 or stored.origin is not None  # the log leads to it
@@ -282,9 +283,10 @@ class Live:
                 if now.line != stored.line:  # it was set back meanwhile
                     return await self.open(now)
                 other = self.numbered(now.id)
-                if other is not None and other is not before and other.line == now.line:
-                    return other  # another request opened it meanwhile
-                before = model
+                changed = other is not before or (other is not None and other.line != line)
+                if other is not None and changed and other.line == now.line:
+                    return other  # another request brought it there meanwhile
+                before, line = model, model.line
                 model.respecify(now)  # it may have another name by now
                 self._place(model, way, passed)
                 if model.behind_origin or now.follows is not None:
