@@ -120,14 +120,16 @@ async def _chosen(
         made = model.choose(sets, explore)
         return model.version, sets, made, sum(map(model.is_unknown, choices, made))
 
+    many = sum(map(model.count, choices))
     try:
-        chosen = await model.turn("choose", sum(map(model.count, choices)), choose)
+        chosen = await model.turn("choose", many, choose)
     except Refusal as refusal:
         if refusal.code != "no_offers":
             raise
         await service.live.look()  # another process may have given it offers
         model = service.live.numbered(model.row.id) or model
-        chosen = await model.turn("choose", sum(map(model.count, choices)), choose)
+        many = sum(map(model.count, choices))
+        chosen = await model.turn("choose", many, choose)
     version, sets, decisions, unknown = chosen
     when, wall = service.live.clock(), service.store.clock()
     stamp = wall if abs(wall - when) > APART else None
@@ -141,7 +143,6 @@ async def _chosen(
             for place, choice, arms, made in zip(places, choices, sets, decisions, strict=True)
         ]  # fmt: skip
 
-    many = sum(map(model.count, choices))
     both = written() if 8 * many * model.width < LARGE else await apart(written)
     rows, answers = [row for row, _ in both], [made for _, made in both]
     return Part(model, version, places, rows, answers, unknown)

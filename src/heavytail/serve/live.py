@@ -70,7 +70,7 @@ class Live:
         splits: models that share a name's decisions, by that name.
         swaps: pairs of models that had one name, each with the last time.
         started: whether all models have been loaded.
-        doubtful: whether the store failed before the last changes were read.
+        doubtful: whether changes were not read: the store failed, or a promotion was met unread.
     """
 
     def __init__(self, store: Store) -> None:
@@ -262,7 +262,7 @@ class Live:
         return next((model for model in self.models.values() if model.row.id == number), None)
 
     async def open(self, row: ModelRow) -> Model:
-        """Load a model in its present state; it replaces the one with its name.
+        """Load a model in its present state; it replaces the one with its number.
 
         It starts from the newest snapshot that can be loaded, or else from the log. If nothing
         works, the model is broken; other models are not affected.
