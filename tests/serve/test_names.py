@@ -127,6 +127,24 @@ def test_a_worker_that_lags_when_the_old_model_is_deleted_reads_the_snapshot(pai
     assert state(one) == state(other)
 
 
+def test_a_shadow_that_lags_far_behind_is_replaced_by_the_snapshot_of_its_promotion(pair):
+    one, other = pair
+    learn(one, 1.0, 5.0)
+    shadow(one, "HvtUCB")
+    look(other)
+    settle(other)
+    models = other.app.state.service.models
+    lagging = models["b"]
+    learn(one, *range(10))
+    settle(one)
+    ok(one.post(f"{SHOP}/promote", json={"model": "b"}))
+    look(other)
+    assert models["shop"] is not lagging
+    assert (lagging.version, models["shop"].version) == (2, 12)
+    assert models["shop"].snapshot_seq == 12
+    assert state(one) == state(other)
+
+
 def test_names_hold_while_a_promoted_model_is_read_before_the_promotion_is(pair):
     one, other = pair
     ok(one.post(FORK, json={"name": "b", "policy": "HvtUCB"}))
@@ -144,6 +162,29 @@ def test_names_hold_while_a_promoted_model_is_read_before_the_promotion_is(pair)
     look(one)
     assert state(one) == state(other)
     assert state(one, "b") == state(other, "b")
+
+
+def test_a_promoted_shadow_that_goes_on_is_not_replaced_by_one_that_is_being_loaded(shop):
+    learn(shop, 1.0, 5.0)
+    shadow(shop)
+    service = shop.app.state.service
+    live, promoted = service.live, service.models["b"]
+    load, refresh = live._along, live.refresh
+
+    async def late():
+        """The look that a promotion ends with comes while the model is loaded."""
+
+    async def along(row, way):
+        model = await load(row, way)
+        await refresh()
+        return model
+
+    live._along, live.refresh = along, late
+    shop.portal.call(promote, service, "shop", "b", "")
+    live._along, live.refresh = load, refresh
+    assert service.models["shop"] is promoted
+    learn(shop, 2.0)
+    assert differing(live.store, shop) == []
 
 
 def test_what_was_read_of_the_old_model_is_not_learned_after_the_promotion(shop):
